@@ -1,0 +1,79 @@
+# Every target creates the environment it needs: a machine with Python 3.11+, make and git is enough.
+# Stamp files inside the environments depend on pyproject.toml, so a second call starts at once and a changed
+# dependency is installed before it is needed.
+
+PYTHON ?= python3
+# Two workers suit a laptop as well as a small runner: make test WORKERS=8
+WORKERS ?= 2
+# Anything else for pytest: make test ARGS='-k embedding -x'
+ARGS ?=
+
+VENV := .venv
+EXTRAS := .venv-extras
+PIP_INSTALL := -m pip install -q --disable-pip-version-check
+
+# The one pin: with it pip can be asked for the build without CUDA, which saves gigabytes.
+TORCH := 2.13.0
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-extras lint format quality clean distclean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.core ## Install the core only and run examples/demo.py
+	$(VENV)/bin/python examples/demo.py
+
+# The tests run in parallel already; BLAS threads on top of that would only compete for the same cores.
+test test-extras: export OPENBLAS_NUM_THREADS := 1
+test test-extras: export OMP_NUM_THREADS := 1
+
+test: $(VENV)/.dev ## Run the tests and the doctests (WORKERS=2, ARGS=)
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/extras $(ARGS)
+
+# GPyTorch imports a function that PyTorch has deprecated, and warnings are errors in our tests.
+test-extras: $(EXTRAS)/.extras ## Run the comparisons with GPyTorch, in an environment of their own
+	$(EXTRAS)/bin/python -m pytest -W 'ignore:`torch.jit:DeprecationWarning' tests/extras $(ARGS)
+
+lint: $(VENV)/.dev ## Check style, formatting and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(VENV)/.dev ## Format the code and apply the safe fixes
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+quality: $(VENV)/.dev ## Measure how good the results are on a few problems (3 seeds)
+	$(VENV)/bin/python benchmarks/quality.py --seeds 3
+
+clean: ## Remove caches and build products
+	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the environments as well
+	rm -rf $(VENV) $(EXTRAS)
+
+# A directory's age says nothing about what is in it; these stamps do.
+$(VENV)/.created $(EXTRAS)/.created:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("nestbo needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(@D)
+	@touch $@
+
+$(VENV)/.core: pyproject.toml | $(VENV)/.created
+	$(VENV)/bin/python $(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.created
+	$(VENV)/bin/python $(PIP_INSTALL) -e '.[dev]'
+	@touch $(VENV)/.core $@
+
+# An environment of their own, so that `make test` shows that nothing needs PyTorch. The CPU build is taken from the
+# configured index where that has it and from PyTorch's own otherwise; GPyTorch comes second and finds it there.
+$(EXTRAS)/.extras: pyproject.toml | $(EXTRAS)/.created
+	$(EXTRAS)/bin/python $(PIP_INSTALL) torch==$(TORCH)+cpu 2>/dev/null \
+		|| $(EXTRAS)/bin/python $(PIP_INSTALL) --index-url $(TORCH_INDEX) torch==$(TORCH)
+	$(EXTRAS)/bin/python $(PIP_INSTALL) -e . gpytorch hypothesis pytest
+	@touch $@

@@ -1,0 +1,316 @@
+"""How good are the points found: nestbo beside CMA-ES and random search, over seeds.
+
+    python benchmarks/quality.py --seeds 20 --jobs 2
+    python benchmarks/quality.py --seeds 4 --problems hartmann6@500 --methods nestbo --settings noise_floor=0.001
+
+A cell is one (problem, method, seed). Each finished cell is appended to the --out file as one line of JSON; --reuse
+takes from there what has the same problem, method, seed, budget and settings, whatever code it was made with.
+"""
+
+import argparse
+import importlib.util
+import json
+import math
+import multiprocessing
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nestbo.bench import problems
+
+PROBLEMS = ("branin2@500", "hartmann6@500", "levy@100", "lasso-high")
+CHECKPOINTS = (100, 200, 300, 500)
+HARTMANN_LOCAL = -3.2032  # the value at the local minimum where runs get stuck
+CLOSE = 0.01
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+CMA_SIGMA = 0.3  # of the range
+
+
+class Cell(NamedTuple):
+    """One run: what it is, and, once it is done, its values (budget,) in order and the seconds that it took."""
+
+    problem: str
+    method: str
+    seed: int
+    budget: int
+    overrides: dict[str, Any]  # of nestbo's settings; empty for other methods
+    values: list[float]
+    seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """Equal for cells that would be the same run."""
+        return json.dumps([self.problem, self.method, self.seed, self.budget, self.overrides], sort_keys=True)
+
+
+class Recorder:
+    """Evaluates a problem, and keeps the values and the time they took."""
+
+    def __init__(self, problem: problems.Problem) -> None:
+        self.problem = problem
+        self.values: list[float] = []
+        self.seconds = 0.0
+
+    def __call__(self, x: np.ndarray) -> float:
+        """The value at x (D,)."""
+        start = time.perf_counter()
+        self.values.append(self.problem.evaluate(x))
+        self.seconds += time.perf_counter() - start
+        return self.values[-1]
+
+    def unit(self, u: np.ndarray) -> float:
+        """The value at the point with coordinates u (D,) in [0, 1]."""
+        low, high = self.problem.space.low, self.problem.space.high
+        return self(np.clip(low + u * (high - low), low, high))
+
+
+def run_nestbo(record: Recorder, budget: int, seed: int, settings: dict[str, Any]) -> None:
+    """The optimizer of this package."""
+    import nestbo
+
+    nestbo.minimize(record, record.problem.space, budget=budget, rng=seed, settings=nestbo.Settings(**settings))
+
+
+def run_cma_es(record: Recorder, budget: int, seed: int, _: dict[str, Any]) -> None:
+    """CMA-ES from a uniform random point; begun again from another one if it stops early."""
+    import cma
+
+    rng = np.random.default_rng(seed)
+    restarts = 0
+    while len(record.values) < budget:
+        # pycma reads a seed of 0 as the time of day
+        options = {"bounds": [0, 1], "seed": 1 + seed + 10_000 * restarts, "verbose": -9}
+        es = cma.CMAEvolutionStrategy(rng.random(record.problem.space.dim), CMA_SIGMA, options)
+        restarts += 1
+        while len(record.values) < budget and not es.stop():
+            points = es.ask()[: budget - len(record.values)]
+            values = [record.unit(np.asarray(u)) for u in points]
+            if len(record.values) < budget:  # the last generation may be cut short, and has nothing left to teach
+                es.tell(points, values)
+
+
+def run_random(record: Recorder, budget: int, seed: int, _: dict[str, Any]) -> None:
+    """Uniform random points."""
+    rng = np.random.default_rng(seed)
+    for _i in range(budget):
+        record.unit(rng.random(record.problem.space.dim))
+
+
+METHODS: dict[str, Callable[[Recorder, int, int, dict[str, Any]], None]] = {
+    "nestbo": run_nestbo,
+    "cma-es": run_cma_es,
+    "random": run_random,
+}
+
+
+def run_cell(cell: Cell) -> Cell:
+    """Run one cell; in a process of its own, so warnings (celer's, pycma's) can be silenced for good."""
+    warnings.simplefilter("ignore")
+    record = Recorder(problems.get(cell.problem, seed=cell.seed))
+    start = time.perf_counter()
+    METHODS[cell.method](record, cell.budget, cell.seed, cell.overrides)
+    seconds = time.perf_counter() - start
+    return cell._replace(values=record.values, seconds=seconds, evaluation_seconds=record.seconds)
+
+
+def missing(problem: str, method: str) -> str | None:
+    """The package that a cell needs and this machine lacks, if any."""
+    needed = (["celer", "sklearn"] if problem.startswith("lasso") else []) + (["cma"] if method == "cma-es" else [])
+    return next((name for name in needed if importlib.util.find_spec(name) is None), None)
+
+
+def plan(args: argparse.Namespace) -> list[Cell]:
+    """The cells asked for, those expected to take longest first, without those that cannot be run here."""
+    cells = []
+    for problem in args.problems:
+        for method in args.methods:
+            if (package := missing(problem, method)) is not None:
+                say(f"skipping {method} on {problem}: {package} is missing: pip install 'nestbo[bench]'")
+                continue
+            overrides = dict(args.settings) if method == "nestbo" else {}
+            seeds = range(args.first_seed, args.first_seed + args.seeds)
+            cells += [Cell(problem, method, seed, args.budget, overrides, []) for seed in seeds]
+    dims = {name: problems.get(name).space.dim for name in {cell.problem for cell in cells}}
+    return sorted(cells, key=lambda cell: (list(METHODS).index(cell.method), -dims[cell.problem]))
+
+
+def load(path: Path) -> dict[str, Cell]:
+    """The cells saved so far by their key; a line cut short by an interruption is left out."""
+    cells = {}
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            cell = Cell(**json.loads(line))
+        except (ValueError, TypeError):
+            say(f"ignoring a damaged line of {path}")
+            continue
+        cells[cell.key] = cell
+    return cells
+
+
+def run(cells: list[Cell], jobs: int, out: Path) -> list[Cell]:
+    """Run cells in parallel, saving each when it is done; returns those that did not fail."""
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # inherited by the workers, which import NumPy afresh
+    out.parent.mkdir(parents=True, exist_ok=True)
+    torn = out.exists() and not out.read_bytes().endswith(b"\n")
+    finished: list[Cell] = []
+    start = time.perf_counter()
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool, out.open("a") as file:
+        file.write("\n" if torn else "")  # a line cut short must not swallow the next
+        futures = {pool.submit(run_cell, cell): cell for cell in cells}
+        for count, future in enumerate(as_completed(futures), 1):
+            cell = futures[future]
+            clock = f"{count}/{len(cells)} {time.perf_counter() - start:.0f} s"
+            head = f"[{clock}] {cell.problem} {cell.method} seed {cell.seed}:"
+            if (error := future.exception()) is not None:
+                say(f"{head} FAILED: {type(error).__name__}: {error}")
+                continue
+            finished.append(future.result())
+            file.write(json.dumps(finished[-1]._asdict()) + "\n")
+            file.flush()
+            say(f"{head} best {np.nanmin(finished[-1].values):.5g} in {finished[-1].seconds:.1f} s")
+    return finished
+
+
+def say(text: str) -> None:
+    """Progress, beside the results on standard output."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def best_at(cells: list[Cell], n: int) -> np.ndarray:
+    """The best value of each cell after n evaluations, (cells,)."""
+    return np.array([np.nanmin(cell.values[:n]) for cell in cells])
+
+
+def wilson(hits: int, n: int, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's 95% interval of a share."""
+    centre = (hits + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * math.sqrt(hits * (n - hits) / n + z * z / 4)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def select(cells: list[Cell], problem: str, method: str) -> list[Cell]:
+    """The cells of one problem and method, by seed."""
+    return sorted((c for c in cells if (c.problem, c.method) == (problem, method)), key=lambda c: c.seed)
+
+
+def print_problem(cells: list[Cell], problem: str, methods: list[str], checkpoints: list[int]) -> None:
+    """The table of one problem."""
+    optimum = problems.get(problem).optimum
+    print(f"\n{problem}: {'value' if optimum is None else 'regret'}, mean / median / worst of the best so far")
+    print(f"{'':12}{'seeds':>6}" + "".join(f"{f'at {n}':>28}" for n in checkpoints))
+    for method in methods:
+        if not (own := select(cells, problem, method)):
+            continue
+        row = f"{method:12}{len(own):>6}"
+        for n in checkpoints:
+            gap = best_at(own, n) - (optimum or 0.0)
+            row += f"{f'{gap.mean():.4g} / {np.median(gap):.4g} / {gap.max():.4g}':>28}"
+        print(row)
+        if problem.startswith("hartmann6"):
+            print_share(own, f"within {CLOSE}", optimum + CLOSE, checkpoints)
+            print_share(own, "past local", HARTMANN_LOCAL - CLOSE, checkpoints)
+
+
+def print_share(cells: list[Cell], label: str, below: float, checkpoints: list[int]) -> None:
+    """The share of seeds that are below a value, with its interval."""
+    row = f"  {label:16}"
+    for n in checkpoints:
+        hits = int((best_at(cells, n) < below).sum())
+        low, high = wilson(hits, len(cells))
+        row += f"{f'{hits / len(cells):.0%} [{low:.0%}, {high:.0%}]':>28}"
+    print(row)
+
+
+def print_overhead(cells: list[Cell], names: list[str], methods: list[str]) -> None:
+    """Seconds per evaluation that the optimizer itself took."""
+    print("\nseconds of overhead per evaluation, mean over seeds")
+    print(f"{'':12}" + "".join(f"{name:>16}" for name in names))
+    for method in methods:
+        row = f"{method:12}"
+        for name in names:
+            own = select(cells, name, method)
+            overhead = [(cell.seconds - cell.evaluation_seconds) / len(cell.values) for cell in own]
+            row += f"{f'{np.mean(overhead):.5f}' if own else '-':>16}"
+        print(row)
+
+
+def targets(cells: list[Cell], budget: int) -> list[tuple[bool, str]]:
+    """The targets that were measured: whether each is met, and the numbers behind it."""
+    found = []
+    if (own := select(cells, "branin2@500", "nestbo")) and budget >= 300:
+        regret = best_at(own, 300) - problems.get("branin2@500").optimum
+        text = f"branin2@500: every seed below {CLOSE} regret at 300: worst {regret.max():.4g} of {len(own)} seeds"
+        found.append((bool(regret.max() < CLOSE), text))
+    if (own := select(cells, "hartmann6@500", "nestbo")) and budget >= 500:
+        share = np.mean(best_at(own, 500) < problems.get("hartmann6@500").optimum + CLOSE)
+        text = f"hartmann6@500: at least 70% within {CLOSE} at 500: {share:.0%} of {len(own)} seeds"
+        found.append((bool(share >= 0.7), text))
+    ours, theirs = ({c.seed: c for c in select(cells, "lasso-high", m)} for m in ("nestbo", "cma-es"))
+    if (seeds := sorted(ours.keys() & theirs.keys())) and budget >= 500:
+        a, b = (best_at([side[seed] for seed in seeds], 500).mean() for side in (ours, theirs))
+        text = f"lasso-high: mean at 500 below that of CMA-ES: {a:.4f} against {b:.4f} over {len(seeds)} seeds"
+        found.append((bool(a < b), text))
+    return found
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`key=value`, the value as JSON if it is that and as text if not."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"settings are key=value, got {text!r}: write for example bins=3")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--seeds", type=int, default=20, help="how many")
+    add("--first-seed", type=int, default=0)
+    add("--problems", nargs="+", default=list(PROBLEMS))
+    add("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    add("--budget", type=int, default=500)
+    add("--jobs", type=int, default=2)
+    add("--settings", nargs="*", type=setting, default=[], help="key=value, for nestbo.Settings")
+    add("--out", type=Path, default=Path(__file__).parent / "out" / "quality.json")
+    add("--reuse", action="store_true", help="take cells from --out where they are there")
+    add("--check", action="store_true", help="exit with 1 if a target that was measured is not met")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run what the command line asks for; 1 if --check is given and a cell or a target failed."""
+    args = arguments()
+    planned = plan(args)
+    saved = load(args.out) if args.reuse else {}
+    cells = [saved[cell.key] for cell in planned if cell.key in saved]
+    cells += run([cell for cell in planned if cell.key not in saved], args.jobs, args.out)
+    checkpoints = [n for n in CHECKPOINTS if n <= args.budget] or [args.budget]
+    names = [name for name in args.problems if any(cell.problem == name for cell in cells)]
+    for name in names:
+        print_problem(cells, name, args.methods, checkpoints)
+    print_overhead(cells, names, args.methods)
+    print("\nTargets")
+    verdicts = targets(cells, args.budget)
+    for met, text in verdicts:
+        print(f"  {'pass' if met else 'FAIL'}  {text}")
+    if not verdicts:
+        print("  none was measured")
+    if failed := len(planned) - len(cells):
+        print(f"  {failed} of {len(planned)} cells failed to run")
+    return int(args.check and (failed > 0 or not all(met for met, _ in verdicts)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

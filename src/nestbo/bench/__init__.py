@@ -1,0 +1,1 @@
+"""Benchmarks: problems whose answers are known, and what is measured on them."""

@@ -1,0 +1,169 @@
+"""The posterior: mean, variance, and whole functions drawn from it.
+
+Notation: `X` (n, d) data, `Z` (m, d) query points, `l`, `s`, `v` hyperparameters, `K = s k(X, X) + v I`,
+`alpha = K^-1 (y - m)`, `M` random features.
+
+A **pathwise** draw (Matheron's rule) is a function of the prior, corrected by what it says about the data:
+
+    f(z) = m + g(z) + s k(z, X) K^-1 (y - m - g(X) - e),     g from the prior,  e ~ N(0, v I)
+
+with `g` a sum of `M` random cosines. It is linear in the number of query points, where a joint draw needs the Cholesky
+factor of their covariance, and its mean and covariance are exactly those of the posterior.
+
+Query points usually differ from a centre in a few coordinates only. They are then given as `Offsets`, and phases and
+distances are those of the centre plus a sparse correction: the cost does not depend on d.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.sparse import csc_array, csr_array
+
+from nestbo.gp.fit import Factorised, cholesky, factorise
+from nestbo.gp.hyper import Hyper
+from nestbo.gp.kernel import matern, squared_distances
+
+Array = NDArray[np.float64]
+Float = TypeVar("Float", np.float32, np.float64)
+
+FEATURES = 512
+"""Random cosines of a prior draw."""
+BLOCK = 4096
+"""Dimensions whose frequencies are held at once: memory stays independent of d."""
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """Query points `center + delta_i`, with `delta` (m, d) dense or sparse."""
+
+    center: Array
+    delta: Array | csr_array
+
+    @classmethod
+    def of(cls, Z: Array) -> "Offsets":
+        """Any points (m, d), as offsets from their mean."""
+        center = Z.mean(axis=0)
+        return cls(center, Z - center)
+
+    def __len__(self) -> int:
+        return int(self.delta.shape[0])
+
+    def squared_norms(self, weights: Array) -> Array:
+        """(m,), `sum_j weights_j delta_ij^2`."""
+        return np.asarray(self.delta.power(2) @ weights if isinstance(self.delta, csr_array) else self.delta**2 @ weights)
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, Array | csr_array]]:
+        """The columns in blocks of at most `size`, with their slice."""
+        d = len(self.center)
+        if d <= size:
+            yield slice(0, d), self.delta
+            return
+        columns = csc_array(self.delta) if isinstance(self.delta, csr_array) else self.delta
+        for start in range(0, d, size):
+            part = slice(start, min(start + size, d))
+            block = columns[:, part]
+            yield part, block.tocsr() if isinstance(block, csc_array) else block
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A Gaussian process given data.
+
+    Attributes:
+        X: (n, d).
+        y: (n,), standardised.
+        hyper: The hyperparameters.
+    """
+
+    X: Array
+    y: Array
+    hyper: Hyper
+
+    @cached_property
+    def fit(self) -> Factorised:
+        """Factor, mean and weights."""
+        scaled = (self.X - self.X.mean(axis=0)) / self.hyper.lengthscales
+        K = self.hyper.signal * matern(squared_distances(scaled, scaled))
+        K.flat[:: len(self.y) + 1] += self.hyper.noise
+        return factorise(K, self.y)[0]
+
+    def covariance(self, points: Offsets) -> Array:
+        """Prior covariance (m, n) between query points and data."""
+        weights = self.hyper.lengthscales**-2.0
+        apart = points.center - self.X  # n x d
+        squared = points.delta @ (2.0 * weights * apart).T  # m x n
+        squared += np.einsum("ij,ij,j->i", apart, apart, weights)
+        squared += points.squared_norms(weights)[:, None]
+        np.maximum(squared, 0.0, out=squared)
+        covariance = matern(squared)
+        covariance *= self.hyper.signal
+        return covariance
+
+    def mean(self, Z: Array) -> Array:
+        """Posterior mean (m,) at points (m, d)."""
+        return self.fit.mean + self.covariance(Offsets.of(Z)) @ self.fit.alpha
+
+    def variance(self, Z: Array) -> Array:
+        """Posterior variance (m,) of the function (without noise) at points (m, d)."""
+        half, _ = lapack.dtrtrs(self.fit.factor, self.covariance(Offsets.of(Z)).T, lower=1)  # n x m
+        return np.maximum(self.hyper.signal - np.einsum("ij,ij->j", half, half), 0.0)
+
+    def draw_exact(self, Z: Array, rng: np.random.Generator, *, count: int = 1) -> Array:
+        """Joint draws (count, m) at points (m, d), through the Cholesky factor of their covariance."""
+        half, _ = lapack.dtrtrs(self.fit.factor, self.covariance(Offsets.of(Z)).T, lower=1)  # n x m
+        scaled = (Z - Z.mean(axis=0)) / self.hyper.lengthscales
+        joint = self.hyper.signal * matern(squared_distances(scaled, scaled)) - half.T @ half  # m x m
+        joint.flat[:: len(Z) + 1] += 1e-10 * self.hyper.signal
+        factor = np.tril(cholesky(joint)[0])
+        return self.mean(Z) + rng.standard_normal((count, len(Z))) @ factor.T
+
+    def draw(self, points: Offsets, rng: np.random.Generator, *, count: int = 1) -> Array:
+        """Pathwise draws at many points.
+
+        Args:
+            points: The m query points.
+            rng: Source of randomness.
+            count: Number of functions. They share their frequencies and differ in everything else.
+
+        Returns:
+            (count, m).
+        """
+        scale = np.sqrt(2.0 * self.hyper.signal / FEATURES)
+        # The spectral density of Matern-5/2 is a multivariate t with 5 degrees of freedom. Phases are counted in turns,
+        # not radians, so that whole turns can be dropped exactly before the cosine.
+        stretch = np.sqrt(5.0 / rng.chisquare(5.0, FEATURES)) / (2.0 * np.pi)
+        offset = rng.random(FEATURES)
+        amplitudes = rng.standard_normal((FEATURES, count)) * scale
+        errors = rng.standard_normal((len(self.y), count)) * np.sqrt(self.hyper.noise)
+        at_data = np.tile(offset, (len(self.y), 1))
+        at_points: NDArray[np.float32] | None = None
+        for part, delta in points.blocks(BLOCK):
+            frequency = rng.standard_normal((part.stop - part.start, FEATURES))
+            frequency *= stretch
+            frequency /= self.hyper.lengthscales[part, None]
+            at_data += (self.X[:, part] - points.center[part]) @ frequency
+            # Single precision: the phase is off by less than 1e-4 turns even at the shortest length-scale, which moves the
+            # prior by less than a hundredth of the smallest noise.
+            share = delta.astype(np.float32) @ frequency.astype(np.float32)
+            at_points = share if at_points is None else np.add(at_points, share, out=share)
+        at_points += offset.astype(np.float32)
+        prior_at_data = _cosine(at_data) @ amplitudes  # n x count
+        prior = _cosine(at_points) @ amplitudes.astype(np.float32)  # m x count
+        residual = (self.y - self.fit.mean)[:, None] - prior_at_data - errors
+        weights, _ = lapack.dpotrs(self.fit.factor, residual, lower=1)
+        values = self.covariance(points) @ weights  # m x count
+        values += prior
+        values += self.fit.mean
+        return np.ascontiguousarray(values.T)
+
+
+def _cosine(turns: NDArray[Float]) -> NDArray[Float]:
+    """`cos(2 pi turns)`, computed in place, with whole turns dropped first."""
+    turns -= np.rint(turns)
+    turns *= 2.0 * np.pi
+    return np.cos(turns, out=turns)

@@ -1,0 +1,702 @@
+"""The search space: the user's values x on one side, the cube [-1, 1]^D on the other.
+
+Notation (section 1 of the paper)::
+
+    D          number of parameters
+    x  (D,)    a point as the user sees it, inside [low, high]
+    u  (D,)    the same point, normalised to [-1, 1]
+    s  (D,)    x on the scale on which it is searched: log x where `log`, else x; integers over [low-1/2, high+1/2]
+    c  (D,)    the defaults, nan where there is none
+    t  (D,)    how far s is on its way from `start` (t = 0) to an end (t = 1): s = start (1 - t) + end t
+
+Each coordinate is one of three kinds, which differ only in where they start and end:
+
+- plain (no default): start = low, end = high, t = (u + 1) / 2;
+- two-sided (a default inside): start = c, end = low for u < 0 and high for u > 0, t = |u|;
+- folded (a default at a bound): start = that bound, end = the other one whatever the sign of u, t = |u|.
+
+Integers come back from `from_unit(to_unit(x))` unchanged while `high - low <= 2**50`, with `log` while `high <= 2**44`;
+beyond that neighbours share a u, since a float64 near 1 has 53 bits. What comes out is always a whole number in bounds.
+"""
+
+import difflib
+import logging
+import math
+import operator
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nestbo.errors import SpaceError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+LARGEST_INTEGER = 2**53
+"""Up to here every integer is a float64."""
+LOPSIDED = 0.01
+"""A default closer to a bound than this share of the range squeezes one half of its coordinate into almost nothing."""
+HUGE = 1e307
+"""Differences of numbers larger than this may overflow, so they are halved first (which is exact up there)."""
+SHOWN = 4
+"""How many names a message or a `repr` lists."""
+NO_CATEGORIES = (
+    "nestbo searches real and integer parameters; encode a category as an Integer or fix it and run once per choice"
+)
+
+_log = logging.getLogger("nestbo")
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real parameter.
+
+    Args:
+        name: What the objective calls it.
+        low: Smallest value.
+        high: Largest value.
+        log: Search on a logarithmic scale (needs `low > 0`).
+        default: The current setting, if there is one; it becomes the origin of the search.
+
+    >>> Real("lr", 1e-5, 1e-1, log=True, default=1e-3)
+    Real(name='lr', low=1e-05, high=0.1, log=True, default=0.001)
+    """
+
+    name: str
+    low: float
+    high: float
+    log: bool = field(default=False, kw_only=True)
+    default: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "Real")
+        label = f"Real {self.name!r}"
+        low, high = _number(self.low, f"{label}: low"), _number(self.high, f"{label}: high")
+        default = None if self.default is None else _number(self.default, f"{label}: default")
+        _check_values(label, low, high, self.log, default)
+        if self.log and low <= 0.0:
+            raise SpaceError(f"{label}: log=True needs low > 0, got {low}: raise low or drop log=True")
+        _assign(self, low=low, high=high, log=bool(self.log), default=default)
+
+
+@dataclass(frozen=True)
+class Integer:
+    """An integer parameter; the arguments are those of `Real`, whole numbers within +-2**53 (`log` needs `low >= 1`).
+
+    >>> Integer("layers", 1, 8)
+    Integer(name='layers', low=1, high=8, log=False, default=None)
+    """
+
+    name: str
+    low: int
+    high: int
+    log: bool = field(default=False, kw_only=True)
+    default: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "Integer")
+        label = f"Integer {self.name!r}"
+        low, high = _whole(self.low, f"{label}: low"), _whole(self.high, f"{label}: high")
+        default = None if self.default is None else _whole(self.default, f"{label}: default")
+        _check_values(label, low, high, self.log, default)
+        if self.log and low < 1:
+            raise SpaceError(f"{label}: log=True needs low >= 1, got {low}: raise low or drop log=True")
+        _assign(self, low=low, high=high, log=bool(self.log), default=default)
+
+
+class _Chart(NamedTuple):
+    """Where each coordinate starts and ends, on the scale s and as the user sees it; each `(D,)`."""
+
+    start: FloatArray
+    left: FloatArray  # the end for u < 0
+    right: FloatArray  # the end for u >= 0
+    start_x: FloatArray
+    left_x: FloatArray
+    right_x: FloatArray
+    plain: BoolArray
+    two_sided: BoolArray
+    shrink: FloatArray  # 1/2 where a difference could overflow, else 1
+    offset: FloatArray  # low of integers, which are counted from there so that large ones keep their halves; else 0
+    log_dims: NDArray[np.intp]
+    integer_dims: NDArray[np.intp]
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Space:
+    """A box of D parameters and its map to `[-1, 1]^D`.
+
+    `Space([Real(...), Integer(...)])` has named parameters, `Space.of(bounds)` also takes plain bounds.
+
+    Attributes:
+        names: The names, or None if parameters are known by position.
+        low: Smallest values `(D,)`, read-only.
+        high: Largest values `(D,)`, read-only.
+        is_log: Searched on a logarithmic scale `(D,)`, read-only.
+        is_integer: Whole numbers `(D,)`, read-only.
+        default: Defaults `(D,)`, nan where there is none, read-only.
+
+    >>> space = Space([Real("lr", 1e-5, 1e-1, log=True, default=1e-3), Integer("layers", 1, 8)])
+    >>> space.as_params(space.from_unit([0.0, 1.0]))
+    {'lr': 0.001, 'layers': 8}
+    """
+
+    names: tuple[str, ...] | None
+    low: FloatArray
+    high: FloatArray
+    is_log: BoolArray
+    is_integer: BoolArray
+    default: FloatArray
+
+    def __init__(self, parameters: Sequence[Real | Integer]) -> None:
+        _fill(self, _columns(parameters))
+        _mention_lopsided(self)
+
+    @staticmethod
+    def of(bounds: Any) -> "Space":
+        """The space meant by `bounds`.
+
+        Args:
+            bounds: A Space, a sequence of Real and Integer, an array-like `(D, 2)` of (low, high), or a
+                `scipy.optimize.Bounds`.
+
+        >>> Space.of([(-5.0, 10.0)] * 500)
+        Space(500 real)
+        """
+        if isinstance(bounds, Space):
+            return bounds
+        if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+            return _positional(_from_lb_ub(bounds.lb, bounds.ub))
+        if isinstance(bounds, Real | Integer):
+            raise SpaceError(f"bounds must be one entry per parameter, got a single {bounds!r}: put it into a list")
+        if hasattr(bounds, "__array__"):
+            array = np.asarray(bounds)
+            if array.dtype.kind in "iuf":
+                return _positional(array)
+            bounds = list(array) if array.ndim else array.item()
+        rows = _listed(bounds)
+        if any(isinstance(row, Real | Integer) for row in rows):
+            return Space(rows)
+        return _positional(_rows_to_array(rows))
+
+    @staticmethod
+    def from_description(description: Mapping[str, Any]) -> "Space":
+        """The space that `describe` described, exactly."""
+        try:
+            if "parameters" in description:
+                return _restored(*_columns([_parameter(p) for p in description["parameters"]]))
+            dim = operator.index(description["dim"])
+            pairs = [_unpacked(description[key], dim) for key in ("low", "high")]
+            space = _positional(np.stack(pairs, axis=1))
+            packed = description["default"]
+            return space if packed is None else _with_default(space, space.as_array(_unpacked(packed, dim)))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SpaceError(
+                f"this does not describe a space ({type(error).__name__}: {error}), got {reprlib.repr(description)}: "
+                "pass what Space.describe() returned"
+            ) from error
+
+    def describe(self) -> dict[str, Any]:
+        """This space as JSON-able values, exact: floats as `float.hex`, a column of equal numbers as one."""
+        if self.names is None:
+            default = _packed(self.default) if self.has_origin else None
+            return {"dim": self.dim, "low": _packed(self.low), "high": _packed(self.high), "default": default}
+        return {"parameters": [_described(p) for p in self.parameters]}
+
+    @property
+    def parameters(self) -> tuple[Real | Integer, ...]:
+        """The parameters of a named space."""
+        columns = (self.low, self.high, self.is_log, self.is_integer, self.default)
+        found: list[Real | Integer] = []
+        for name, low, high, log, integer, c in zip(
+            self._named("parameters"), *(column.tolist() for column in columns), strict=True
+        ):
+            default = None if math.isnan(c) else c
+            found.append((Integer if integer else Real)(name, low, high, log=log, default=default))
+        return tuple(found)
+
+    @property
+    def dim(self) -> int:
+        """D, the number of parameters."""
+        return len(self.low)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether points are dictionaries."""
+        return self.names is not None
+
+    @cached_property
+    def has_origin(self) -> bool:
+        """Whether any parameter has a default, which makes u = 0 a special point."""
+        return not bool(np.isnan(self.default).all())
+
+    @cached_property
+    def size(self) -> float:
+        """Number of distinct points: infinite with a real parameter, or when too large for a float."""
+        if not self.is_integer.all():
+            return math.inf
+        with np.errstate(over="ignore"):
+            return float(np.prod(self.high - self.low + 1.0))
+
+    @cached_property
+    def _chart(self) -> _Chart:
+        low, high, c = self.low, self.high, self.default
+        log_dims = np.flatnonzero(self.is_log)
+        half = np.where(self.is_integer, 0.5, 0.0)
+        offset = np.where(self.is_integer & ~self.is_log, low, 0.0)
+        a, b = _scaled(low - offset - half, log_dims), _scaled(high - offset + half, log_dims)
+        plain, at_low, at_high = np.isnan(c), c == low, c == high
+        two_sided = ~(plain | at_low | at_high)
+        descends = two_sided | at_high
+        start = np.where(at_high, b, np.where(two_sided, _scaled(np.where(plain, high, c) - offset, log_dims), a))
+        left, right = np.where(descends, a, b), np.where(at_high, a, b)
+        return _Chart(
+            start=start,
+            left=left,
+            right=right,
+            start_x=np.where(plain, low, c),
+            left_x=np.where(descends, low, high),
+            right_x=np.where(at_high, low, high),
+            plain=plain,
+            two_sided=two_sided,
+            shrink=np.where(np.maximum(np.abs(a), np.abs(b)) > HUGE, 0.5, 1.0),
+            offset=offset,
+            log_dims=log_dims,
+            integer_dims=np.flatnonzero(self.is_integer),
+        )
+
+    def from_unit(self, u: ArrayLike) -> FloatArray:
+        """The user's values: `(..., D)` in [-1, 1] to `(..., D)` inside the bounds, to the last bit."""
+        chart = self._chart
+        u = np.clip(self._last_axis(u, "u"), -1.0, 1.0)  # ... x D
+        with np.errstate(over="ignore", under="ignore"):
+            t = np.where(chart.plain, 0.5 * (u + 1.0), np.abs(u))  # ... x D
+            negative = u < 0.0
+            x = chart.start * (1.0 - t) + np.where(negative, chart.left, chart.right) * t  # ... x D
+            if chart.log_dims.size:
+                x[..., chart.log_dims] = np.exp(x[..., chart.log_dims])
+        if chart.integer_dims.size:
+            x[..., chart.integer_dims] = np.rint(x[..., chart.integer_dims]) + chart.offset[chart.integer_dims]
+        # exp(log(x)) is not x, so the ends are put in by hand; adding 0.0 turns -0.0 into 0.0
+        x = np.where(t == 1.0, np.where(negative, chart.left_x, chart.right_x), x)
+        x = np.where(t == 0.0, chart.start_x, x)
+        return np.clip(x, self.low, self.high) + 0.0
+
+    def to_unit(self, x: ArrayLike) -> FloatArray:
+        """The inverse of `from_unit`, `(..., D)` to `(..., D)`; an integer becomes the middle of its share of u.
+
+        A default becomes 0; of the two u of a folded coordinate this is the one that is not negative.
+        """
+        chart = self._chart
+        x = np.clip(self._last_axis(x, "x"), self.low, self.high)  # ... x D
+        negative = chart.two_sided & (x < self.default)
+        end = np.where(negative, chart.left, chart.right)
+        with np.errstate(over="ignore", under="ignore"):
+            gap = end * chart.shrink - chart.start * chart.shrink
+            # bounds a few ulps apart can have the same logarithm
+            gap = np.where(gap == 0.0, 1.0, gap)
+            t = (_scaled(x - chart.offset, chart.log_dims) * chart.shrink - chart.start * chart.shrink) / gap
+        t = np.clip(t, 0.0, 1.0)
+        # exact whatever the logarithm rounds to; but an integer's bound lies half a step inside its end, unless default
+        t = np.where(~self.is_integer & (x == np.where(negative, chart.left_x, chart.right_x)), 1.0, t)
+        t = np.where(~(self.is_integer & chart.plain) & (x == chart.start_x), 0.0, t)
+        return np.where(chart.plain, 2.0 * t - 1.0, np.where(negative, -t, t)) + 0.0
+
+    def origin(self) -> FloatArray:
+        """The point `(D,)` of u = 0: the defaults, and the middle where there is none."""
+        return self.from_unit(np.zeros(self.dim))
+
+    def with_origin(self, x0: Any) -> "Space":
+        """The same space with `x0` as its defaults: array-like `(D,)`, or a dictionary for named parameters."""
+        space = _with_default(self, self.as_array(x0, what="x0"))
+        _mention_lopsided(space)
+        return space
+
+    def as_array(self, point: Any, *, what: str = "point") -> FloatArray:
+        """The point as a fresh array `(D,)`, checked: every parameter given, finite, in bounds, whole where integer.
+
+        Args:
+            point: A dictionary (named parameters) or array-like `(D,)`.
+            what: What an error calls it.
+        """
+        x = self._from_mapping(point, what) if isinstance(point, Mapping) else _vector(point, what)
+        if x.shape != (self.dim,):
+            raise SpaceError(f"{what} must have shape ({self.dim},), got {x.shape}: give one number per parameter")
+        bad = ~((x >= self.low) & (x <= self.high))  # nan is bad too
+        bad |= self.is_integer & (np.floor(x) != x)
+        if bad.any():
+            i = int(np.argmax(bad))
+            value, low, high = x[i].item(), self.low[i].item(), self.high[i].item()
+            if not math.isfinite(value):
+                problem = "is not finite: give a number"
+            elif not low <= value <= high:
+                problem = f"is outside [{low}, {high}]: move it inside, or widen the bounds"
+            else:
+                problem = "is not a whole number: round it"
+            raise SpaceError(f"{what}: {self.label(i)} = {value} {problem}")
+        return x + 0.0
+
+    def as_params(self, x: ArrayLike) -> dict[str, float | int]:
+        """The point `(D,)` of a named space as a dictionary; integers are `int`."""
+        values: list[float] = self._one_point(x).tolist()
+        whole: list[bool] = self.is_integer.tolist()
+        named = zip(self._named("as_params"), values, whole, strict=True)
+        return {name: int(value) if integer else value for name, value, integer in named}
+
+    def user_point(self, x: ArrayLike) -> dict[str, float | int] | FloatArray:
+        """What the objective gets for `x` `(D,)`: a dictionary if named, else an array it may write to."""
+        return self.as_params(x) if self.is_named else self._one_point(x).copy()
+
+    def key(self, x: ArrayLike) -> bytes:
+        """The identity of a point `(D,)`: equal for equal points, also for 0.0 and -0.0."""
+        return (self._one_point(x) + 0.0).tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Space):
+            return NotImplemented
+        columns = ("low", "high", "is_log", "is_integer")
+        return (
+            self.names == other.names
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in columns)
+            and np.array_equal(self.default, other.default, equal_nan=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        if self.names is None:
+            return f"Space({self.dim} real)"
+        columns = zip(self.names[:SHOWN], self.is_integer[:SHOWN], self.is_log[:SHOWN], strict=True)
+        shown = [f"{name}: {'Integer' if whole else 'Real'}{' log' if log else ''}" for name, whole, log in columns]
+        return f"Space({', '.join(shown)}{', ...' if self.dim > SHOWN else ''})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # pickle would bring the arrays back writable
+        return _restored, (self.names, self.low, self.high, self.is_log, self.is_integer, self.default)
+
+    def label(self, i: int) -> str:
+        """What a message calls parameter `i`."""
+        return f"parameter {i}" if self.names is None else repr(self.names[i])
+
+    def _named(self, what: str) -> tuple[str, ...]:
+        if self.names is None:
+            raise SpaceError(
+                f"{what} needs named parameters, this is {self!r}: build it as Space([Real(name, low, high), ...])"
+            )
+        return self.names
+
+    def _last_axis(self, values: ArrayLike, what: str) -> FloatArray:
+        array = np.asarray(values, dtype=np.float64)
+        if array.ndim == 0 or array.shape[-1] != self.dim:
+            raise SpaceError(f"{what} must have shape (..., {self.dim}), got {array.shape}: one column per parameter")
+        return array
+
+    def _one_point(self, x: ArrayLike) -> FloatArray:
+        array = self._last_axis(x, "x")
+        if array.ndim != 1:
+            raise SpaceError(f"x must have shape ({self.dim},), got {array.shape}: pass one point at a time")
+        return array
+
+    def _from_mapping(self, point: Mapping[Any, Any], what: str) -> FloatArray:
+        if self.names is None:
+            raise SpaceError(
+                f"{what} is a dictionary, but the parameters of this space have no names: "
+                f"give {self.dim} numbers, or build the space of Real and Integer"
+            )
+        known = set(self.names)
+        unknown = [key for key in point if key not in known]
+        missing = [name for name in self.names if name not in point]
+        if unknown or missing:
+            problems = []
+            if unknown:
+                close = difflib.get_close_matches(str(unknown[0]), missing or self.names, n=1)
+                hint = f" (did you mean {close[0]!r}?)" if close else ""
+                problems.append(f"has unknown {_some(unknown)}{hint}")
+            if missing:
+                problems.append(f"lacks {_some(missing)}")
+            raise SpaceError(f"{what} {' and '.join(problems)}: give exactly {_some(self.names)}")
+        return np.array([_number(point[name], f"{what}: {name!r}") for name in self.names], dtype=np.float64)
+
+
+_Columns: TypeAlias = tuple[tuple[str, ...] | None, FloatArray, FloatArray, BoolArray, BoolArray, FloatArray]
+
+
+def _columns(parameters: Any) -> _Columns:
+    """The fields of a Space, from its parameters."""
+    listed = _listed(parameters)
+    for i, p in enumerate(listed):
+        if not isinstance(p, Real | Integer):
+            raise SpaceError(
+                f"a Space is made of Real and Integer, parameter {i} is {reprlib.repr(p)}: use Real(name, low, high), "
+                f"Integer(name, low, high), or Space.of(bounds) with (low, high) pairs only ({NO_CATEGORIES})"
+            )
+    names = tuple(p.name for p in listed)
+    first: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if first.setdefault(name, i) != i:
+            raise SpaceError(f"parameters {first[name]} and {i} are both named {name!r}: give each its own name")
+    return (
+        names,
+        np.array([p.low for p in listed], dtype=np.float64),
+        np.array([p.high for p in listed], dtype=np.float64),
+        np.array([p.log for p in listed], dtype=np.bool_),
+        np.array([isinstance(p, Integer) for p in listed], dtype=np.bool_),
+        np.array([math.nan if p.default is None else p.default for p in listed], dtype=np.float64),
+    )
+
+
+def _fill(space: Space, fields: _Columns) -> None:
+    """Set the fields of a new Space; the arrays become read-only copies without -0.0."""
+    names, low, high, is_log, is_integer, default = fields
+    columns: dict[str, NDArray[Any]] = {
+        "low": low + 0.0,
+        "high": high + 0.0,
+        "is_log": is_log.copy(),
+        "is_integer": is_integer.copy(),
+        "default": default + 0.0,
+    }
+    for column in columns.values():
+        column.flags.writeable = False
+    _assign(space, names=names, **columns)
+
+
+def _restored(*fields: Any) -> Space:
+    """A Space from fields that are known to be valid."""
+    space = object.__new__(Space)
+    _fill(space, fields)
+    return space
+
+
+def _with_default(space: Space, default: FloatArray) -> Space:
+    return _restored(space.names, space.low, space.high, space.is_log, space.is_integer, default)
+
+
+def _mention_lopsided(space: Space) -> None:
+    """Say if a default is so close to a bound, without being at it, that half its coordinate is nearly dead."""
+    if not space.has_origin:
+        return
+    inside = (space.default > space.low) & (space.default < space.high)
+    log_dims = np.flatnonzero(space.is_log)
+    with np.errstate(under="ignore"):  # halved, so that no difference overflows
+        c = 0.5 * _scaled(np.where(inside, space.default, space.high), log_dims)
+        a, b = 0.5 * _scaled(space.low, log_dims), 0.5 * _scaled(space.high, log_dims)
+        lopsided = inside & (np.minimum(c - a, b - c) < LOPSIDED * (b - a))
+    if lopsided.any():
+        i = int(np.argmax(lopsided))
+        _log.warning(
+            "%d of %d defaults are within %g%% of a bound without being at it, the first is %s = %g in [%g, %g]: "
+            "half of the search for such a parameter goes into that sliver; move the bound away, or to the default",
+            np.count_nonzero(lopsided),
+            space.dim,
+            100.0 * LOPSIDED,
+            space.label(i),
+            space.default[i],
+            space.low[i],
+            space.high[i],
+        )
+
+
+def _assign(frozen: object, **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)
+
+
+def _scaled(x: FloatArray, log_dims: NDArray[np.intp]) -> FloatArray:
+    """Logarithms in `log_dims`, the rest unchanged; `(..., D)` to `(..., D)`."""
+    if not log_dims.size:
+        return x
+    s = np.array(x)
+    s[..., log_dims] = np.log(x[..., log_dims])
+    return s
+
+
+def _positional(bounds: NDArray[Any]) -> Space:
+    """The space of an array of numbers `(D, 2)`, checked."""
+    if bounds.size == 0:
+        raise SpaceError(f"bounds are empty, got shape {bounds.shape}: give one (low, high) pair per parameter")
+    if bounds.ndim != 2 or bounds.shape[1] != 2:
+        what_to_do = "transpose them" if bounds.ndim == 2 and bounds.shape[0] == 2 else "give one (low, high) pair each"
+        raise SpaceError(f"bounds must be (D, 2), got {bounds.shape}: {what_to_do}")
+    with np.errstate(over="ignore"):  # a longdouble beyond float64 becomes infinite, which the next check reports
+        low, high = bounds.astype(np.float64).T
+    bad = ~(np.isfinite(low) & np.isfinite(high) & (low < high))
+    if bad.any():
+        i = int(np.argmax(bad))
+        a, b = low[i].item(), high[i].item()
+        label = f"bounds of parameter {i} are ({a}, {b})"
+        if math.isnan(a) or math.isnan(b):
+            raise SpaceError(f"{label}, which is not a number: give finite numbers")
+        if math.isinf(a) or math.isinf(b):
+            raise SpaceError(f"{label}: every parameter needs finite bounds; give the widest range you would try")
+        if a == b:
+            raise SpaceError(f"{label}, low == high: drop the parameter and set it in your function")
+        raise SpaceError(f"{label}, low > high: swap them")
+    no = np.zeros(len(low), dtype=np.bool_)
+    return _restored(None, low, high, no, no, np.full(len(low), math.nan))
+
+
+def _from_lb_ub(lb: Any, ub: Any) -> FloatArray:
+    """The array `(D, 2)` of a `scipy.optimize.Bounds`."""
+    low, high = _vector(lb, "bounds.lb"), _vector(ub, "bounds.ub")
+    try:
+        low, high = np.broadcast_arrays(np.atleast_1d(low), np.atleast_1d(high))
+    except ValueError:
+        raise SpaceError(
+            f"bounds.lb and bounds.ub must have the same length, got {low.shape} and {high.shape}: give one each "
+            "per parameter"
+        ) from None
+    if low.ndim != 1:
+        raise SpaceError(f"bounds.lb and bounds.ub must be (D,), got {low.shape}: give one each per parameter")
+    return np.stack([low, high], axis=1)  # D x 2
+
+
+def _rows_to_array(rows: list[Any]) -> NDArray[Any]:
+    """The array `(D, 2)` of a sequence of pairs; other numeric shapes pass, for `_positional` to report."""
+    try:
+        array = np.array(rows)
+    except (TypeError, ValueError):  # ragged
+        array = np.empty(0, dtype=object)
+    # NumPy would take (0.0, True) for (0.0, 1.0)
+    has_bool = any(isinstance(v, bool | np.bool_) for row in rows if isinstance(row, tuple | list) for v in row)
+    if array.dtype.kind in "iuf" and not has_bool:
+        return array
+    return np.array([_pair(i, row) for i, row in enumerate(rows)], dtype=np.float64)
+
+
+def _pair(i: int, row: Any) -> tuple[float, float]:
+    """Low and high of parameter `i`."""
+    label = f"parameter {i} is {reprlib.repr(row)}, not a (low, high) pair"
+    if isinstance(row, str | bytes | bool | np.bool_ | Mapping | set):
+        raise SpaceError(f"{label}: {NO_CATEGORIES}")
+    if not isinstance(row, Iterable):
+        raise SpaceError(f"{label}: bounds must be (D, 2), give one (low, high) pair per parameter")
+    values = list(row)
+    if any(isinstance(v, str | bytes | bool | np.bool_) for v in values):
+        raise SpaceError(f"{label}: {NO_CATEGORIES}")
+    if len(values) != 2:
+        raise SpaceError(f"{label}: bounds must be (D, 2), give two numbers per parameter")
+    if any(v is None for v in values):
+        raise SpaceError(f"{label}: every parameter needs finite bounds; give the widest range you would try")
+    return _number(values[0], f"low of parameter {i}"), _number(values[1], f"high of parameter {i}")
+
+
+def _vector(values: Any, what: str) -> FloatArray:
+    """Numbers as float64, of whatever shape."""
+    problem = f"{what} must be numbers, got {reprlib.repr(values)}: give one number per parameter"
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:  # ragged
+        raise SpaceError(problem) from error
+    if array.dtype.kind == "O" and array.ndim == 1:
+        array = np.array([_number(value, f"{what}: parameter {i}") for i, value in enumerate(array)], dtype=np.float64)
+    if array.dtype.kind not in "iuf":
+        raise SpaceError(problem)
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64)
+
+
+def _listed(values: Any) -> list[Any]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise SpaceError(
+            f"bounds must be (low, high) pairs or a list of Real and Integer, got {reprlib.repr(values)}: write "
+            "[(low, high), ...] or [Real(name, low, high), ...]"
+        )
+    listed = list(values)
+    if not listed:
+        raise SpaceError("bounds are empty: give at least one parameter")
+    return listed
+
+
+def _number(value: Any, what: str) -> float:
+    """A user's number as a float, not necessarily finite."""
+    if not isinstance(value, str | bytes | bool | np.bool_) and getattr(value, "ndim", 0) == 0:
+        try:
+            return float(value) + 0.0
+        except OverflowError:
+            raise SpaceError(f"{what} is too large for a float: give a smaller number") from None
+        except (TypeError, ValueError):
+            pass
+    raise SpaceError(f"{what} must be a number, got {reprlib.repr(value)}: give a number ({NO_CATEGORIES})")
+
+
+def _whole(value: Any, what: str) -> int:
+    """A user's whole number as an int, however it is spelled (3, 3.0, numpy.int64(3))."""
+    number = _number(value, what)
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        if not number.is_integer():
+            raise SpaceError(f"{what} must be a whole number, got {number}: round it, or use Real") from None
+        whole = int(number)
+    if abs(whole) > LARGEST_INTEGER:
+        raise SpaceError(f"{what} must be within +-2**53, got {whole}: use Real, or a smaller range")
+    return whole
+
+
+def _check_name(name: object, kind: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise SpaceError(
+            f"the name of a {kind} must be a non-empty string, got {name!r}: write {kind}(name, low, high)"
+        )
+
+
+def _check_values(label: str, low: float, high: float, log: object, default: float | None) -> None:
+    """What Real and Integer have in common."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise SpaceError(
+            f"{label}: low and high must be finite, got {low} and {high}: give the widest range you would try"
+        )
+    if low == high:
+        raise SpaceError(f"{label}: low and high are both {low}: drop the parameter and set it in your function")
+    if low > high:
+        raise SpaceError(f"{label}: low must be less than high, got {low} and {high}: swap them")
+    if not isinstance(log, bool | np.bool_):
+        raise SpaceError(f"{label}: log must be True or False, got {log!r}: write log=True for a logarithmic scale")
+    if default is not None and not low <= default <= high:
+        raise SpaceError(
+            f"{label}: default must be in [{low}, {high}], got {default}: move it inside, or widen the bounds"
+        )
+
+
+def _described(p: Real | Integer) -> dict[str, Any]:
+    exact: dict[str, Any] = {"low": p.low, "high": p.high, "default": p.default}
+    if isinstance(p, Real):
+        exact = {key: None if value is None else value.hex() for key, value in exact.items()}
+    return {"type": "integer" if isinstance(p, Integer) else "real", "name": p.name, "log": p.log, **exact}
+
+
+def _parameter(d: Mapping[str, Any]) -> Real | Integer:
+    """The inverse of `_described`."""
+    name, low, high, log, default = (d[key] for key in ("name", "low", "high", "log", "default"))
+    if d["type"] == "integer":
+        return Integer(name, low, high, log=log, default=default)
+    if d["type"] != "real":
+        raise SpaceError(f"a parameter has the unknown type {d['type']!r}: this was written by a newer nestbo")
+    c = None if default is None else float.fromhex(default)
+    return Real(name, float.fromhex(low), float.fromhex(high), log=log, default=c)
+
+
+def _packed(column: FloatArray) -> str | list[str]:
+    """A column `(D,)` as `float.hex`, only once if all its numbers are equal."""
+    if (column == column[0]).all():
+        return float(column[0]).hex()
+    return [value.hex() for value in column.tolist()]
+
+
+def _unpacked(packed: str | list[str], dim: int) -> FloatArray:
+    """The inverse of `_packed`."""
+    if isinstance(packed, str):
+        return np.full(dim, float.fromhex(packed))
+    column = np.array([float.fromhex(value) for value in packed], dtype=np.float64)
+    if len(column) != dim:
+        raise SpaceError(f"a column has {len(column)} numbers for {dim} parameters: the description is damaged")
+    return column
+
+
+def _some(names: Sequence[Any]) -> str:
+    shown = ", ".join(repr(name) for name in names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

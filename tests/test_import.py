@@ -1,0 +1,34 @@
+"""What `import nestbo` costs and does: each check starts a fresh interpreter."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["scipy.stats", "pandas", "matplotlib", "sklearn", "optuna", "torch", "typer", "rich"]
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter in which warnings are errors."""
+    return subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> set[str]:
+    """The modules that `import nestbo` adds to an interpreter."""
+    done = python("import sys; before = set(sys.modules); import nestbo; print(*set(sys.modules) - before, sep='\\n')")
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_import_is_silent():
+    """`import nestbo` succeeds, writes nothing and warns of nothing."""
+    done = python("import nestbo")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_import_leaves_heavy_modules_alone(loaded, name):
+    """Slow or optional packages are imported by what needs them, never by `import nestbo`."""
+    assert "nestbo" in loaded
+    assert sorted(module for module in loaded if module == name or module.startswith(f"{name}.")) == []
