@@ -12,9 +12,8 @@ VENV := .venv
 EXTRAS := .venv-extras
 PIP_INSTALL := -m pip install -q --disable-pip-version-check
 
-# The one pin: with it pip can be asked for the build without CUDA, which saves gigabytes.
-TORCH := 2.13.0
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# The one pin: a release whose CPU build the configured index offers. Newer ones bring gigabytes of CUDA.
+TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -70,10 +69,9 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	$(VENV)/bin/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $(VENV)/.core $@
 
-# An environment of their own, so that `make test` shows that nothing needs PyTorch. The CPU build is taken from the
-# configured index where that has it and from PyTorch's own otherwise; GPyTorch comes second and finds it there.
+# An environment of their own, so that `make test` shows that nothing needs PyTorch. GPyTorch comes second: it would
+# bring the newest PyTorch otherwise.
 $(EXTRAS)/.extras: pyproject.toml | $(EXTRAS)/.created
-	$(EXTRAS)/bin/python $(PIP_INSTALL) torch==$(TORCH)+cpu 2>/dev/null \
-		|| $(EXTRAS)/bin/python $(PIP_INSTALL) --index-url $(TORCH_INDEX) torch==$(TORCH)
+	$(EXTRAS)/bin/python $(PIP_INSTALL) $(TORCH)
 	$(EXTRAS)/bin/python $(PIP_INSTALL) -e . gpytorch hypothesis pytest
 	@touch $@

@@ -1,6 +1,5 @@
 """How good are the points found: nestbo beside CMA-ES and random search, over seeds.
 
-    python benchmarks/quality.py --seeds 20 --jobs 2
     python benchmarks/quality.py --seeds 4 --problems hartmann6@500 --methods nestbo --settings noise_floor=0.001
 
 A cell is one (problem, method, seed). Each finished cell is appended to the --out file as one line of JSON; --reuse
@@ -10,7 +9,6 @@ takes from there what has the same problem, method, seed, budget and settings, w
 import argparse
 import importlib.util
 import json
-import math
 import multiprocessing
 import os
 import sys
@@ -18,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ CHECKPOINTS = (100, 200, 300, 500)
 HARTMANN_LOCAL = -3.2032  # the value at the local minimum where runs get stuck
 CLOSE = 0.01
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-CMA_SIGMA = 0.3  # of the range
+say = partial(print, file=sys.stderr, flush=True)  # progress, beside the results on standard output
 
 
 class Cell(NamedTuple):
@@ -84,12 +83,10 @@ def run_cma_es(record: Recorder, budget: int, seed: int, _: dict[str, Any]) -> N
     import cma
 
     rng = np.random.default_rng(seed)
-    restarts = 0
     while len(record.values) < budget:
         # pycma reads a seed of 0 as the time of day
-        options = {"bounds": [0, 1], "seed": 1 + seed + 10_000 * restarts, "verbose": -9}
-        es = cma.CMAEvolutionStrategy(rng.random(record.problem.space.dim), CMA_SIGMA, options)
-        restarts += 1
+        options = {"bounds": [0, 1], "seed": int(rng.integers(1, 2**31)), "verbose": -9}
+        es = cma.CMAEvolutionStrategy(rng.random(record.problem.space.dim), 0.3, options)
         while len(record.values) < budget and not es.stop():
             points = es.ask()[: budget - len(record.values)]
             values = [record.unit(np.asarray(u)) for u in points]
@@ -109,12 +106,14 @@ METHODS: dict[str, Callable[[Recorder, int, int, dict[str, Any]], None]] = {
     "cma-es": run_cma_es,
     "random": run_random,
 }
+PACKAGES = {"nestbo": "nestbo", "cma-es": "cma", "random": "numpy"}
 
 
 def run_cell(cell: Cell) -> Cell:
     """Run one cell; in a process of its own, so warnings (celer's, pycma's) can be silenced for good."""
     warnings.simplefilter("ignore")
     record = Recorder(problems.get(cell.problem, seed=cell.seed))
+    importlib.import_module(PACKAGES[cell.method])  # seconds that are not the optimizer's
     start = time.perf_counter()
     METHODS[cell.method](record, cell.budget, cell.seed, cell.overrides)
     seconds = time.perf_counter() - start
@@ -123,7 +122,7 @@ def run_cell(cell: Cell) -> Cell:
 
 def missing(problem: str, method: str) -> str | None:
     """The package that a cell needs and this machine lacks, if any."""
-    needed = (["celer", "sklearn"] if problem.startswith("lasso") else []) + (["cma"] if method == "cma-es" else [])
+    needed = [PACKAGES[method], *(("celer", "sklearn") if problem.startswith("lasso") else ())]
     return next((name for name in needed if importlib.util.find_spec(name) is None), None)
 
 
@@ -136,8 +135,7 @@ def plan(args: argparse.Namespace) -> list[Cell]:
                 say(f"skipping {method} on {problem}: {package} is missing: pip install 'nestbo[bench]'")
                 continue
             overrides = dict(args.settings) if method == "nestbo" else {}
-            seeds = range(args.first_seed, args.first_seed + args.seeds)
-            cells += [Cell(problem, method, seed, args.budget, overrides, []) for seed in seeds]
+            cells += [Cell(problem, method, args.first_seed + i, args.budget, overrides, []) for i in range(args.seeds)]
     dims = {name: problems.get(name).space.dim for name in {cell.problem for cell in cells}}
     return sorted(cells, key=lambda cell: (list(METHODS).index(cell.method), -dims[cell.problem]))
 
@@ -161,14 +159,12 @@ def run(cells: list[Cell], jobs: int, out: Path) -> list[Cell]:
     out.parent.mkdir(parents=True, exist_ok=True)
     torn = out.exists() and not out.read_bytes().endswith(b"\n")
     finished: list[Cell] = []
-    start = time.perf_counter()
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool, out.open("a") as file:
         file.write("\n" if torn else "")  # a line cut short must not swallow the next
         futures = {pool.submit(run_cell, cell): cell for cell in cells}
         for count, future in enumerate(as_completed(futures), 1):
             cell = futures[future]
-            clock = f"{count}/{len(cells)} {time.perf_counter() - start:.0f} s"
-            head = f"[{clock}] {cell.problem} {cell.method} seed {cell.seed}:"
+            head = f"[{count}/{len(cells)}] {cell.problem} {cell.method} seed {cell.seed}:"
             if (error := future.exception()) is not None:
                 say(f"{head} FAILED: {type(error).__name__}: {error}")
                 continue
@@ -179,11 +175,6 @@ def run(cells: list[Cell], jobs: int, out: Path) -> list[Cell]:
     return finished
 
 
-def say(text: str) -> None:
-    """Progress, beside the results on standard output."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def best_at(cells: list[Cell], n: int) -> np.ndarray:
     """The best value of each cell after n evaluations, (cells,)."""
     return np.array([np.nanmin(cell.values[:n]) for cell in cells])
@@ -192,7 +183,7 @@ def best_at(cells: list[Cell], n: int) -> np.ndarray:
 def wilson(hits: int, n: int, z: float = 1.959964) -> tuple[float, float]:
     """Wilson's 95% interval of a share."""
     centre = (hits + z * z / 2) / (n + z * z)
-    half = z / (n + z * z) * math.sqrt(hits * (n - hits) / n + z * z / 4)
+    half = z / (n + z * z) * np.sqrt(hits * (n - hits) / n + z * z / 4)
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
@@ -236,9 +227,8 @@ def print_overhead(cells: list[Cell], names: list[str], methods: list[str]) -> N
     for method in methods:
         row = f"{method:12}"
         for name in names:
-            own = select(cells, name, method)
-            overhead = [(cell.seconds - cell.evaluation_seconds) / len(cell.values) for cell in own]
-            row += f"{f'{np.mean(overhead):.5f}' if own else '-':>16}"
+            each = [(c.seconds - c.evaluation_seconds) / len(c.values) for c in select(cells, name, method)]
+            row += f"{f'{np.mean(each):.5f}' if each else '-':>16}"
         print(row)
 
 
@@ -272,8 +262,8 @@ def setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
+def main() -> int:
+    """Run what the command line asks for; 1 if --check is given and a cell or a target failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--seeds", type=int, default=20, help="how many")
@@ -286,12 +276,7 @@ def arguments() -> argparse.Namespace:
     add("--out", type=Path, default=Path(__file__).parent / "out" / "quality.json")
     add("--reuse", action="store_true", help="take cells from --out where they are there")
     add("--check", action="store_true", help="exit with 1 if a target that was measured is not met")
-    return parser.parse_args()
-
-
-def main() -> int:
-    """Run what the command line asks for; 1 if --check is given and a cell or a target failed."""
-    args = arguments()
+    args = parser.parse_args()
     planned = plan(args)
     saved = load(args.out) if args.reuse else {}
     cells = [saved[cell.key] for cell in planned if cell.key in saved]
@@ -301,12 +286,10 @@ def main() -> int:
     for name in names:
         print_problem(cells, name, args.methods, checkpoints)
     print_overhead(cells, names, args.methods)
-    print("\nTargets")
     verdicts = targets(cells, args.budget)
+    print("\nTargets" if verdicts else "\nTargets: none was measured")
     for met, text in verdicts:
         print(f"  {'pass' if met else 'FAIL'}  {text}")
-    if not verdicts:
-        print("  none was measured")
     if failed := len(planned) - len(cells):
         print(f"  {failed} of {len(planned)} cells failed to run")
     return int(args.check and (failed > 0 or not all(met for met, _ in verdicts)))

@@ -88,3 +88,29 @@ class Log(Generic[Item]):
         items = self._items if len(self._items) == self._length else self._items[: self._length]
         items.append(item)
         return type(self)(_items=items, _length=self._length + 1)
+
+
+class Keys:
+    """A growing set of keys."""
+
+    __slots__ = ("_length", "_places")
+
+    def __init__(self, *, _places: dict[bytes, int] | None = None, _length: int = 0) -> None:
+        self._places: dict[bytes, int] = {} if _places is None else _places
+        self._length = _length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __contains__(self, key: bytes) -> bool:
+        return self._places.get(key, self._length) < self._length
+
+    def add(self, key: bytes) -> Self:
+        """A set with one more key, or this one if it has it already."""
+        if key in self:
+            return self
+        places = self._places
+        if len(places) != self._length:
+            places = {old: place for old, place in places.items() if place < self._length}
+        places[key] = self._length
+        return type(self)(_places=places, _length=self._length + 1)

@@ -100,7 +100,9 @@ class Asked:
         hyper: What the surrogate was fitted to; None in a design.
         length: Base length of the trust region.
         tolerance: Failures in a row after which it halves.
-        incumbent: For noisy runs the posterior mean of the centre, which a success has to beat.
+        margin: How much better than the best a success has to be.
+        incumbent: For noisy runs the posterior mean of the centre, which a success has to beat instead of the best.
+        synchronous: Whether the results enter the model together, in the order of the trials, once all are there.
         seconds: What the suggestion cost.
         time: When.
     """
@@ -112,7 +114,9 @@ class Asked:
     hyper: Hyper | None
     length: float
     tolerance: int
+    margin: float
     incumbent: float | None
+    synchronous: bool
     seconds: float
     time: float
 

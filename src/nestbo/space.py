@@ -281,10 +281,10 @@ class Space:
                 x[..., chart.log_dims] = np.exp(x[..., chart.log_dims])
         if chart.integer_dims.size:
             x[..., chart.integer_dims] = np.rint(x[..., chart.integer_dims]) + chart.offset[chart.integer_dims]
-        # exp(log(x)) is not x, so the ends are put in by hand; adding 0.0 turns -0.0 into 0.0
+        # exp(log(x)) is not x, so the ends are put in by hand
         x = np.where(t == 1.0, np.where(negative, chart.left_x, chart.right_x), x)
         x = np.where(t == 0.0, chart.start_x, x)
-        return np.clip(x, self.low, self.high) + 0.0
+        return np.clip(x, self.low, self.high)
 
     def to_unit(self, x: ArrayLike) -> FloatArray:
         """The inverse of `from_unit`, `(..., D)` to `(..., D)`; an integer becomes the middle of its share of u.

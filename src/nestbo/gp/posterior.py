@@ -53,6 +53,16 @@ class Offsets:
     def __len__(self) -> int:
         return int(self.delta.shape[0])
 
+    def point(self, index: int) -> Array:
+        """One point (d,)."""
+        delta = self.delta
+        if not isinstance(delta, csr_array):
+            return self.center + delta[index]
+        moved = slice(delta.indptr[index], delta.indptr[index + 1])
+        point = self.center.copy()
+        point[delta.indices[moved]] += delta.data[moved]
+        return point
+
     def squared_norms(self, weights: Array) -> Array:
         """(m,), `sum_j weights_j delta_ij^2`."""
         return np.asarray(self.delta.power(2) @ weights if isinstance(self.delta, csr_array) else self.delta**2 @ weights)

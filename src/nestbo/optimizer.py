@@ -1,0 +1,501 @@
+"""Ask and tell: the shell around the state machine, with the only mutation.
+
+Whatever happens goes through `_emit`: the event is applied to the state, written to the journal and only then adopted. An
+event that cannot be applied is never written; one that cannot be written is never adopted.
+"""
+
+import logging
+import math
+import numbers
+import platform
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, SupportsIndex
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from nestbo._version import __version__
+from nestbo.embedding import Embedding
+from nestbo.errors import (
+    BudgetExhausted,
+    JournalError,
+    JournalMismatch,
+    NestboError,
+    ObjectiveError,
+    SettingsError,
+    SpaceExhausted,
+    TrialError,
+)
+from nestbo.events import Added, Asked, Embedded, Event, Extended, Failed, Opened, Restarted, Stopped, Told
+from nestbo.journal import Journal
+from nestbo.propose import NoNewPoint, Suggestion, propose, recommend, tolerance
+from nestbo.result import Result, Status, summarise
+from nestbo.rng import seed_from, stream
+from nestbo.settings import Settings
+from nestbo.space import Space
+from nestbo.state import State, decide, step
+from nestbo.threads import blas_threads
+
+Array = NDArray[np.float64]
+
+_log = logging.getLogger("nestbo")
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A point to evaluate.
+
+    Attributes:
+        id: Its number.
+        x: (D,), in the user's units.
+        params: The same by name; None if the space has no names.
+    """
+
+    id: int
+    x: Array
+    params: dict[str, float | int] | None = field(default=None)
+
+
+class Optimizer:
+    """Minimises a function that somebody else evaluates.
+
+    Args:
+        bounds: (D, 2) bounds, a `scipy.optimize.Bounds`, parameters, or a `Space`.
+        budget: Evaluations that may be handed out.
+        rng: An integer for a reproducible run, a generator to draw one from, or None.
+        settings: See `Settings`.
+        journal: Path of a new file that records the run; continue one with `Optimizer.resume`.
+        noisy: Whether equal points may give different values.
+        x0: The current setting: the first trial, and the origin of the search.
+        target: A name for what is minimised, recorded in the journal.
+
+    All methods may be called from several threads.
+
+    >>> opt = Optimizer([(-5, 5)] * 100, budget=12, rng=0)
+    >>> for _ in range(12):
+    ...     trial = opt.ask()
+    ...     opt.tell(trial, float((trial.x**2).sum()))
+    >>> opt.result().nfev
+    12
+    """
+
+    def __init__(
+        self,
+        bounds: Any,
+        *,
+        budget: int,
+        rng: SupportsIndex | np.random.Generator | None = None,
+        settings: Settings | None = None,
+        journal: str | Path | None = None,
+        noisy: bool = False,
+        x0: ArrayLike | Mapping[str, float] | None = None,
+        target: str | None = None,
+    ) -> None:
+        space = Space.of(bounds)
+        if x0 is not None:
+            space = space.with_origin(x0)
+        opened = Opened(
+            seed=seed_from(rng),
+            budget=_positive("budget", budget),
+            space=space.describe(),
+            settings=_checked_settings(settings).describe(),
+            noisy=bool(noisy),
+            versions=versions(),
+            target=target,
+            time=time.time(),
+        )
+        self._start(opened, None if journal is None else Journal.create(journal))
+        try:
+            self._emit(opened)
+            self._embed()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, opened: Opened, journal: Journal | None) -> None:
+        self._opened = opened
+        self._journal = journal
+        self._lock = threading.RLock()
+        self._state: State | None = None
+        self._unclaimed: deque[int] = deque()
+
+    @classmethod
+    def resume(cls, journal: str | Path) -> Self:
+        """Continue a recorded run exactly where its journal ends.
+
+        Trials that were out are handed out again first, in the same order.
+        """
+        optimizer = cls.__new__(cls)
+        file, events = Journal.open(journal)
+        try:
+            opened = events[0]
+            if not isinstance(opened, Opened):
+                raise JournalError(f"{journal} does not begin with the header of a run: it is not a journal of nestbo")
+            optimizer._start(opened, file)
+            optimizer._state = reduce(step, events, None)
+            optimizer._unclaimed.extend(optimizer.state.pending)
+            if not len(optimizer.state.embeddings):
+                optimizer._embed()
+            optimizer._settle()
+        except BaseException:
+            file.close()
+            raise
+        now = versions()
+        changed = [f"{name} {then} -> {now[name]}" for name, then in opened.versions.items() if now.get(name, then) != then]
+        if changed:
+            _log.warning(
+                "%s was recorded with other versions (%s): the run goes on, but its last bits may differ from an "
+                "uninterrupted one",
+                journal,
+                ", ".join(changed),
+            )
+        return optimizer
+
+    def must_match(self, expected: Mapping[str, Any], *, target: str | None = None) -> None:
+        """Make sure that a resumed run is the one that was meant.
+
+        Args:
+            expected: What to compare with what the journal recorded: any of space, settings (as described), noisy, seed.
+            target: The name of the function; another one is only warned about, since functions get renamed.
+        """
+        for name, wanted in expected.items():
+            difference = _first_difference(name, getattr(self._opened, name), wanted)
+            if difference is not None:
+                raise JournalMismatch(
+                    f"the journal was recorded with another {name}: {difference}; use the recorded one, or a new journal"
+                )
+        if target is not None and self._opened.target not in (None, target):
+            _log.warning("the journal was recorded for %s, now it is %s", self._opened.target, target)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self._opened.seed
+
+    @property
+    def state(self) -> State:
+        """The current state: frozen, safe to keep."""
+        if self._state is None:
+            raise NestboError("the run has not begun: its journal has no header")
+        return self._state
+
+    @property
+    def space(self) -> Space:
+        """The search space."""
+        return self.state.space
+
+    @property
+    def budget(self) -> int:
+        """Evaluations that may be handed out in all."""
+        return self.state.budget
+
+    @property
+    def remaining(self) -> int:
+        """Trials that can still be asked for, those to be handed out again included."""
+        with self._lock:
+            return self.budget - len(self.state.trials) + len(self._unclaimed)
+
+    @property
+    def pending(self) -> list[Trial]:
+        """Trials without an answer, oldest first."""
+        with self._lock:
+            return [self._trial(number) for number in self.state.pending]
+
+    @property
+    def best(self) -> tuple[float, Any] | None:
+        """Best observed value and its point; None while there is none."""
+        state = self.state
+        return None if state.best is None else (state.best_value, state.space.user_point(state.point(state.best)))
+
+    @property
+    def target_dim(self) -> int:
+        """The current target dimension."""
+        return self.state.target_dim
+
+    def ask(self) -> Trial:
+        """The next point to evaluate."""
+        return self.ask_many(1)[0]
+
+    def ask_many(self, count: int, *, synchronous: bool = False) -> list[Trial]:
+        """The next points to evaluate: distinct, and mindful of those pending.
+
+        Args:
+            count: How many.
+            synchronous: Whether their results enter the model together, in the order of the trials, once all are there:
+                the run then does not depend on which of them was faster.
+        """
+        count = _positive("count", count)
+        with self._lock:
+            again = [self._unclaimed.popleft() for _ in range(min(count, len(self._unclaimed)))]
+            try:
+                fresh = self._propose(count - len(again), synchronous=synchronous) if count > len(again) else []
+            except BaseException:
+                self._unclaimed.extendleft(reversed(again))
+                raise
+            return [self._trial(number) for number in [*again, *fresh]]
+
+    def tell(
+        self,
+        trial: Trial | int,
+        value: float,
+        *,
+        seconds: float | None = None,
+        worker: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The value of a trial. It is on disk when this returns, if there is a journal. nan and infinity are failures.
+
+        Args:
+            trial: What `ask` returned, or its number.
+            value: The value, a real number.
+            seconds: How long the evaluation took.
+            worker: Where.
+            attributes: Anything JSON-able to keep with the trial.
+        """
+        number = _number(trial)
+        value = checked_value(value)
+        about: dict[str, Any] = {"seconds": seconds, "worker": worker, "attributes": dict(attributes or {}), "time": time.time()}
+        if math.isfinite(value):
+            self._answer(Told(number, value, **about))
+        else:
+            self._answer(Failed(number, f"the value was {value}", counts=True, **about))
+
+    def fail(
+        self,
+        trial: Trial | int,
+        reason: str = "",
+        *,
+        retry: bool = False,
+        seconds: float | None = None,
+        worker: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A trial gave no value.
+
+        Args:
+            trial: What `ask` returned, or its number.
+            reason: Why, for the record.
+            retry: Whether this says nothing about the point (a lost worker, a cancellation): it is handed out again.
+            seconds: How long it took.
+            worker: Where.
+            attributes: Anything JSON-able to keep with the trial.
+        """
+        number = _number(trial)
+        about: dict[str, Any] = {"seconds": seconds, "worker": worker, "attributes": dict(attributes or {}), "time": time.time()}
+        self._answer(Failed(number, str(reason) or "no reason given", counts=not retry, **about))
+
+    def add(self, x: ArrayLike | Mapping[str, float], value: float) -> None:
+        """An evaluation that is known already, before the first `ask`.
+
+        The best of them becomes the origin of the search, unless x0 or defaults say otherwise.
+        """
+        value = checked_value(value)
+        if not math.isfinite(value):
+            raise ObjectiveError(f"a known value must be finite, got {value}: leave failed evaluations out")
+        with self._lock:
+            self._emit(Added(self.space.as_array(x), value, time.time()))
+
+    def extend(self, budget: int) -> None:
+        """Raise the budget. The schedule of the target dimension stays as planned."""
+        budget = _positive("budget", budget)
+        with self._lock:
+            if budget < self.budget:
+                raise SettingsError(f"the budget is {self.budget} already, got {budget}: it can only be raised")
+            if budget > self.budget:
+                self._emit(Extended(budget, time.time()))
+
+    def stop(self, status: Status, message: str) -> None:
+        """Record why the run ended. It goes on if anybody asks again."""
+        with self._lock:
+            self._emit(Stopped(int(status), message, time.time()))
+
+    def result(self) -> Result:
+        """What was found so far."""
+        state = self.state
+        with blas_threads(state.settings.blas_threads):
+            if state.stopped is not None:
+                return summarise(state, Status(state.stopped.status), state.stopped.message)
+            if len(state.outcomes) >= state.budget:
+                return summarise(state, Status.BUDGET, f"all {state.budget} evaluations of the budget are done")
+            message = f"{len(state.outcomes)} of {state.budget} evaluations are done, {len(state.pending)} are pending"
+            return summarise(state, Status.RUNNING, message)
+
+    def close(self) -> None:
+        """Close the journal and give up its lock."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _trial(self, number: int) -> Trial:
+        x = self.state.point(number)
+        return Trial(number, x, self.space.as_params(x) if self.space.is_named else None)
+
+    def _propose(self, count: int, *, synchronous: bool) -> range:
+        """Compute, journal and adopt `count` new trials."""
+        state, first = self.state, len(self.state.trials)
+        if first + count > state.budget:
+            left = state.budget - first
+            raise BudgetExhausted(
+                f"{first} of {state.budget} evaluations have been handed out, {count} more were asked for: "
+                + (f"ask for at most {left}" if left else "tell what is pending, or extend the budget")
+            )
+        began = time.perf_counter()
+        suggestion = self._suggestion(count)
+        state = self.state
+        self._emit(
+            Asked(
+                first_id=first,
+                region=state.region,
+                z=suggestion.z,
+                design=suggestion.design,
+                hyper=suggestion.hyper,
+                length=state.trust.length,
+                tolerance=tolerance(state, count),
+                margin=suggestion.margin,
+                incumbent=suggestion.incumbent,
+                synchronous=synchronous,
+                seconds=time.perf_counter() - began,
+                time=time.time(),
+            )
+        )
+        return range(first, first + count)
+
+    def _suggestion(self, count: int) -> Suggestion:
+        """Points to hand out; a subspace without a new point is split until there is one."""
+        while True:
+            state = self.state
+            if not len(state.embeddings):
+                raise NestboError("the run has no embedding")
+            try:
+                with blas_threads(state.settings.blas_threads):
+                    return propose(state, count)
+            except NoNewPoint:
+                if state.target_dim >= state.largest_dim:
+                    raise SpaceExhausted(
+                        f"space exhausted: {len(state.tried)} points of {state.space!r} have been tried and no new one "
+                        "was found; ask for fewer at once, or take what there is"
+                    ) from None
+                self._split()
+
+    def _answer(self, event: Told | Failed) -> None:
+        with self._lock:
+            self._emit(event)
+            if isinstance(event, Failed) and not event.counts:
+                self._unclaimed.append(event.trial)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Do what is due."""
+        match decide(self.state):
+            case "split":
+                self._split()
+            case "restart":
+                self._restart()
+            case None:
+                pass
+
+    def _embed(self) -> None:
+        state = self._state
+        if state is None:
+            raise NestboError("the run has not begun")
+        embedding = Embedding.sample(state.space.dim, state.schedule.initial_dim, stream(state.seed, "embed", 0))
+        self._emit(Embedded(0, embedding.bin, embedding.sign, None, time.time()))
+
+    def _split(self) -> None:
+        state = self.state
+        region = state.region + 1
+        embedding, parent = state.embedding.split(
+            state.settings.bins, stream(state.seed, "split", region), max_dim=state.largest_dim
+        )
+        self._emit(Embedded(region, embedding.bin, embedding.sign, parent, time.time()))
+
+    def _restart(self) -> None:
+        state = self.state
+        region = state.region + 1
+        embedding = Embedding.sample(state.space.dim, state.largest_dim, stream(state.seed, "split", region))
+        with blas_threads(state.settings.blas_threads):
+            recommended = recommend(state) if state.noisy else None
+        self._emit(Restarted(region, embedding.bin, embedding.sign, recommended, time.time()))
+
+    def _emit(self, event: Event) -> None:
+        """Apply, save, adopt, in this order."""
+        new = step(self._state, event)
+        if self._journal is not None:
+            self._journal.append(event)
+        self._state = new
+
+
+def checked_value(value: object) -> float:
+    """What a function returned, as a float; an error that says what to return otherwise."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_):
+        return float(value)
+    if value is None:
+        raise ObjectiveError("the function returned None: return the value as a float (is a `return` missing?)")
+    shape = getattr(value, "shape", None)
+    given = f"{type(value).__name__}" + (f" of shape {shape}" if shape is not None else f" {value!r:.60}")
+    raise ObjectiveError(f"the function must return one real number, got {given}: return float(...)")
+
+
+def versions() -> dict[str, str]:
+    """What the last bit of a run depends on."""
+    return {
+        "nestbo": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _first_difference(name: str, recorded: Any, wanted: Any) -> str | None:
+    """Where two descriptions differ first, in words; None if they do not."""
+    if isinstance(recorded, Mapping) and isinstance(wanted, Mapping):
+        for key in [*recorded, *(key for key in wanted if key not in recorded)]:
+            difference = _first_difference(str(key), recorded.get(key), wanted.get(key))
+            if difference is not None:
+                return difference
+        return None
+    if isinstance(recorded, list) and isinstance(wanted, list) and len(recorded) == len(wanted):
+        differences = (_first_difference(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(recorded, wanted, strict=True)))
+        return next((difference for difference in differences if difference is not None), None)
+    return None if recorded == wanted else f"{name} was {recorded!r:.80}, now it is {wanted!r:.80}"
+
+
+def _number(trial: Trial | int) -> int:
+    if isinstance(trial, Trial):
+        return trial.id
+    if isinstance(trial, numbers.Integral) and not isinstance(trial, bool):
+        return int(trial)
+    raise TrialError(f"a trial is what `ask` returned, or its number, got {trial!r:.60}: pass that")
+
+
+def _positive(name: str, value: int) -> int:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 1:
+        return int(value)
+    raise SettingsError(f"{name} must be a whole number of at least 1, got {value!r:.60}: choose one")
+
+
+def _checked_settings(settings: Settings | None) -> Settings:
+    if settings is None:
+        return Settings()
+    if not isinstance(settings, Settings):
+        raise SettingsError(f"settings must be a nestbo.Settings, got {type(settings).__name__}: write Settings(...)")
+    return settings

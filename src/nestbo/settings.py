@@ -1,0 +1,172 @@
+"""Everything that can be tuned, in one frozen and validated place.
+
+The defaults are chosen by measurement (docs/decisions); `Settings.paper()` restores the letter of the paper.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Self
+
+from nestbo.errors import SettingsError
+from nestbo.gp.hyper import Bounds
+from nestbo.region import RegionLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of the algorithm.
+
+    Attributes:
+        bins: New bins per split: each target dimension becomes up to `bins + 1` (b in the paper).
+        initial_points: Size of the initial design and of each restart design.
+        reach_input_dim_by: Evaluations by which the largest target dimension should be reached (m_D in the paper); None
+            for min(1000, budget).
+        max_target_dim: Never search more target dimensions than this; None for no cap.
+        initial_length, minimum_length, maximum_length: Base side length of the trust region, at its birth, below which it
+            has collapsed, and beyond which it does not grow.
+        region_shape: Power of the length-scales that shapes the region: 1 as in the paper (sides proportional to the
+            length-scales), 0 for a cube.
+        success_tolerance: Successes in a row that double the length.
+        halvings: Halvings that the schedule assumes a barren region takes (k in the paper).
+        margin: What an improvement must exceed to be a success, relative to `margin_unit`.
+        margin_unit: "spread", the distance from the region's best value to its median, or "value", the absolute best
+            value, as in the paper's experiments; the latter depends on an offset of the function and vanishes at 0.
+        candidates_per_dim, max_candidates: Candidates per suggestion: min(candidates_per_dim * d, max_candidates).
+        moving_coordinates: Expected number of coordinates in which a candidate differs from the centre.
+        lengthscale_bounds, signal_bounds: Box of the surrogate's hyperparameters.
+        noise_floor, noise_ceiling: Box of the noise variance, in units of standardised values.
+        draw_noise: Add the noise variance to the draw from the posterior, which explores more.
+        fit: "warm" climbs from the previous fit and, every `fresh_fit_every` fits, also from a fresh start; "paper" refines
+            the best of many random starts at every evaluation.
+        fit_iterations: At most so many steps of a climb.
+        fresh_fit_every: Fits between fresh starts.
+        initial_lengthscale: Length-scale of a fresh start, times sqrt(d).
+        winsorize: Interquartile ranges beyond the quartiles at which outlying values are cut for the surrogate.
+        minimum_distance: Smallest distance between a proposal and all points in the model or pending, in length-scales.
+        max_failures: Failed evaluations in a row after which `minimize` stops.
+        blas_threads: BLAS threads inside a suggestion.
+    """
+
+    bins: int = 3
+    initial_points: int = 10
+    reach_input_dim_by: int | None = None
+    max_target_dim: int | None = None
+    initial_length: float = 0.8
+    minimum_length: float = 2.0**-7
+    maximum_length: float = 1.6
+    region_shape: float = 0.0
+    success_tolerance: int = 3
+    halvings: int = 6
+    margin: float = 1e-3
+    margin_unit: Literal["spread", "value"] = "spread"
+    candidates_per_dim: int = 100
+    max_candidates: int = 5000
+    moving_coordinates: float = 20.0
+    lengthscale_bounds: tuple[float, float] = (0.005, 10.0)
+    signal_bounds: tuple[float, float] = (0.05, 20.0)
+    noise_floor: float = 5e-4
+    noise_ceiling: float = 0.2
+    draw_noise: bool = True
+    fit: Literal["warm", "paper"] = "warm"
+    fit_iterations: int = 50
+    fresh_fit_every: int = 10
+    initial_lengthscale: float = 0.5
+    winsorize: float = 5.0
+    minimum_distance: float = 1e-6
+    max_failures: int = 20
+    blas_threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in _WHOLE.items():
+            value = getattr(self, name)
+            if value is None and name in _OPTIONAL:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise SettingsError(f"{name} must be a whole number of at least {least}, got {value!r}: choose a larger one")
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < math.inf:
+                raise SettingsError(f"{name} must be a positive number, got {value!r}: choose one")
+        for name in ("lengthscale_bounds", "signal_bounds"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple | list) or len(value) != 2:
+                raise SettingsError(f"{name} must be a pair (low, high), got {value!r}: give two numbers")
+            object.__setattr__(self, name, (float(value[0]), float(value[1])))
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise SettingsError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}: choose one")
+        if not isinstance(self.draw_noise, bool):
+            raise SettingsError(f"draw_noise must be True or False, got {self.draw_noise!r}: choose one")
+        # The parts check what concerns several settings at once.
+        _ = self.limits, self.bounds
+
+    @property
+    def limits(self) -> RegionLimits:
+        """The limits of the trust region."""
+        return RegionLimits(self.initial_length, self.minimum_length, self.maximum_length, self.success_tolerance)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The box of the hyperparameters."""
+        return Bounds(self.lengthscale_bounds, self.signal_bounds, (self.noise_floor, self.noise_ceiling))
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """The letter of the paper: its fit, its margin, its noise floor, a draw of the function itself."""
+        letter: dict[str, Any] = {
+            "reach_input_dim_by": 1000,
+            "margin_unit": "value",
+            "margin": 1e-3,
+            "noise_floor": 0.005,
+            "draw_noise": False,
+            "fit": "paper",
+            "region_shape": 1.0,
+            "lengthscale_bounds": (0.005, 10.0),
+            "signal_bounds": (0.05, 20.0),
+            "moving_coordinates": 20.0,
+        }
+        return cls(**{**letter, **changes})
+
+    def describe(self) -> dict[str, Any]:
+        """All settings as JSON-able values; floats survive JSON exactly."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """The settings that `describe` described. Settings that did not exist then keep their defaults."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(description) - known)
+        if unknown:
+            raise SettingsError(f"unknown settings {unknown}: this was written by a newer version of nestbo")
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in description.items()})
+
+
+_WHOLE = {
+    "bins": 1,
+    "initial_points": 1,
+    "reach_input_dim_by": 1,
+    "max_target_dim": 1,
+    "success_tolerance": 1,
+    "halvings": 1,
+    "candidates_per_dim": 1,
+    "max_candidates": 1,
+    "fit_iterations": 1,
+    "fresh_fit_every": 1,
+    "max_failures": 1,
+    "blas_threads": 1,
+}
+_OPTIONAL = {"reach_input_dim_by", "max_target_dim"}
+_POSITIVE = (
+    "initial_length",
+    "minimum_length",
+    "maximum_length",
+    "margin",
+    "moving_coordinates",
+    "noise_floor",
+    "noise_ceiling",
+    "initial_lengthscale",
+    "winsorize",
+    "minimum_distance",
+)
+_CHOICES = {"margin_unit": ("spread", "value"), "fit": ("warm", "paper")}

@@ -1,0 +1,426 @@
+"""The algorithm as a state machine: `step(state, event) -> state`, pure, and `decide(state)`, what is due.
+
+A run is the fold of its events. A state is frozen and cheap: what grows lives in shared append-only sequences.
+
+Regions are numbered from 0; each split and each restart begins a new one. A *lineage* is the regions since the last
+restart: their observations share one model, carried from region to region by the parent maps.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nestbo.buffers import Keys, Log, Rows
+from nestbo.embedding import Embedding
+from nestbo.errors import BudgetExhausted, JournalError, TrialError
+from nestbo.events import (
+    Added,
+    Asked,
+    Embedded,
+    Event,
+    Extended,
+    Failed,
+    Opened,
+    Recommendation,
+    Restarted,
+    Stopped,
+    Told,
+)
+from nestbo.gp.hyper import Hyper
+from nestbo.region import TrustRegion
+from nestbo.schedule import Schedule
+from nestbo.settings import Settings
+from nestbo.space import Space
+
+Array = NDArray[np.float64]
+
+DEFAULT_REACH = 1000
+"""m_D of the paper's experiments."""
+IN_SUBSPACE = 1e-9
+"""A known point counts as lying in the subspace if its lift comes this close in every coordinate of [-1, 1]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A point that was handed out.
+
+    Attributes:
+        region: The region it belongs to.
+        z: (d,), in that region's target space.
+        design: Whether it belongs to a design.
+        tolerance: Failures in a row that halve the region, as of when it was proposed.
+        margin: How much better than the best a success has to be.
+        incumbent: For noisy runs the value to beat instead of the best.
+        batch: First and last trial of the synchronous batch it belongs to.
+    """
+
+    region: int
+    z: Array
+    design: bool
+    tolerance: int
+    margin: float
+    incumbent: float | None
+    batch: tuple[int, int] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a trial: a value, or nan and a reason."""
+
+    trial: int
+    value: float
+    reason: str | None
+    seconds: float | None
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """An evaluation from before the run: the point (D,) in the user's units, and its value."""
+
+    x: Array
+    value: float
+
+
+Due = Literal["split", "restart"]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything the algorithm knows.
+
+    Attributes:
+        space: The search space; its origin is the user's x0 or the best known evaluation.
+        settings: The settings.
+        seed: All randomness follows from it.
+        budget: Evaluations that may be handed out.
+        noisy: Whether evaluations are noisy.
+        origin_chosen: Whether the user has chosen the origin, by x0 or by defaults.
+        schedule: Planned once, from the budget of the beginning.
+        trust: The trust region.
+        embeddings: The embedding of each region.
+        parents: The parent map into each region; None where a lineage begins.
+        trials: All proposals; a trial's number is its place.
+        asks: Number of calls that handed out something.
+        outcomes: In order of completion.
+        pending: Trials without outcome, in the order they are handed out again.
+        held: Outcomes of unfinished synchronous batches, which the model does not know yet.
+        known: Evaluations from before the run.
+        tried: Identities of all points, where the space has integers: rounding makes different z the same point.
+        model_z: (n, d), the lineage's observations in the current target space.
+        model_y: (n,), their values, nan for a failure.
+        model_trials: Their trials; known evaluations count down from -1.
+        model_best: Best value in the model; inf if there is none.
+        design_asked: Points of this lineage's design that were handed out.
+        design_left: Results still missing from it.
+        fits: Fits in this region so far.
+        hyper: The last fit, carried over splits.
+        due: What has to happen before anything is asked.
+        recommendations: For noisy runs, of lineages that ended.
+        failures_in_row: Failed evaluations since the last value.
+        best: Trial with the best value (known evaluations count down from -1); None if there is none.
+        best_value: Its value; inf if there is none.
+        stopped: Why the run ended, until somebody asks again.
+    """
+
+    space: Space
+    settings: Settings
+    seed: int
+    budget: int
+    noisy: bool
+    origin_chosen: bool
+    schedule: Schedule
+    trust: TrustRegion
+    embeddings: Log[Embedding] = field(default_factory=Log)
+    parents: Log[NDArray[np.int32] | None] = field(default_factory=Log)
+    trials: Log[Proposal] = field(default_factory=Log)
+    asks: int = 0
+    outcomes: Log[Outcome] = field(default_factory=Log)
+    pending: Mapping[int, None] = field(default_factory=dict)
+    held: Mapping[int, Outcome] = field(default_factory=dict)
+    known: Log[Known] = field(default_factory=Log)
+    tried: Keys = field(default_factory=Keys)
+    model_z: Rows = field(default_factory=lambda: Rows(1))
+    model_y: Rows = field(default_factory=Rows)
+    model_trials: Log[int] = field(default_factory=Log)
+    model_best: float = math.inf
+    design_asked: int = 0
+    design_left: int = 0
+    fits: int = 0
+    hyper: Hyper | None = None
+    due: Due | None = None
+    recommendations: Log[Recommendation] = field(default_factory=Log)
+    failures_in_row: int = 0
+    best: int | None = None
+    best_value: float = math.inf
+    stopped: Stopped | None = None
+
+    @property
+    def region(self) -> int:
+        """Number of the current region."""
+        return len(self.embeddings) - 1
+
+    @property
+    def embedding(self) -> Embedding:
+        """The current embedding."""
+        return self.embeddings[-1]
+
+    @property
+    def target_dim(self) -> int:
+        """The current target dimension d."""
+        return self.embedding.target_dim
+
+    @property
+    def largest_dim(self) -> int:
+        """The target dimension at which a collapse is a restart."""
+        return min(self.space.dim, self.settings.max_target_dim or self.space.dim)
+
+    @property
+    def in_design(self) -> bool:
+        """Whether the next point comes from a design: until its results are in and one of them is a value."""
+        return self.design_left > 0 or not math.isfinite(self.model_best)
+
+    @property
+    def in_first_lineage(self) -> bool:
+        """Whether no restart has happened."""
+        return all(parent is not None for parent in self.parents[1:])
+
+    def point(self, trial: int) -> Array:
+        """The point (D,) of a trial, or of a known evaluation, in the user's units."""
+        if trial < 0:
+            return self.known[-1 - trial].x
+        proposal = self.trials[trial]
+        return self.space.from_unit(self.embeddings[proposal.region].lift(proposal.z))
+
+    def carry(self, z: Array, region: int) -> Array | None:
+        """A point of an older region in the current target space; None if a restart lies between."""
+        for parent in self.parents[region + 1 :]:
+            if parent is None:
+                return None
+            z = z[..., parent]
+        return z
+
+
+def start(event: Opened) -> State:
+    """The state that a run begins in."""
+    space = Space.from_description(event.space)
+    settings = Settings.from_description(event.settings)
+    largest = min(space.dim, settings.max_target_dim or space.dim)
+    reach = settings.reach_input_dim_by or min(DEFAULT_REACH, event.budget)
+    schedule = Schedule.plan(
+        largest, bins=settings.bins, budget=max(0, reach - settings.initial_points), halvings=settings.halvings
+    )
+    return State(
+        space=space,
+        settings=settings,
+        seed=event.seed,
+        budget=event.budget,
+        noisy=event.noisy,
+        origin_chosen=space.has_origin,
+        schedule=schedule,
+        trust=TrustRegion.fresh(settings.limits),
+        design_left=settings.initial_points,
+    )
+
+
+def step(state: State | None, event: Event) -> State:
+    """The state after an event. Raises, without any change, if the event cannot happen in this state."""
+    if isinstance(event, Opened):
+        if state is not None:
+            raise JournalError("a run can be opened only once: the journal has a second header")
+        return start(event)
+    if state is None:
+        raise JournalError(f"a run must begin with its header, got {type(event).__name__}: the journal lacks its first line")
+    match event:
+        case Embedded() | Restarted():
+            return _embedded(state, event)
+        case Asked():
+            return _asked(state, event)
+        case Told():
+            outcome = Outcome(event.trial, event.value, None, event.seconds, event.attributes)
+            return _answered(_checked(state, event.trial), outcome)
+        case Failed(counts=True):
+            outcome = Outcome(event.trial, math.nan, event.reason, event.seconds, event.attributes)
+            return _answered(_checked(state, event.trial), outcome)
+        case Failed():
+            return _checked(state, event.trial)
+        case Added():
+            return _added(state, event)
+        case Extended():
+            return replace(state, budget=max(state.budget, event.budget))
+        case Stopped():
+            return replace(state, stopped=event)
+
+
+def _embedded(state: State, event: Embedded | Restarted) -> State:
+    """A first embedding, a split or a restart."""
+    if event.region != len(state.embeddings):
+        raise JournalError(f"region {event.region} cannot follow region {state.region}: the journal has lost lines")
+    parent = event.parent if isinstance(event, Embedded) else None
+    d = int(event.bin.max()) + 1 if parent is None else len(parent)
+    embedding = Embedding(event.bin, event.sign, d)
+    grown = replace(
+        state,
+        embeddings=state.embeddings.append(embedding),
+        parents=state.parents.append(parent),
+        trust=TrustRegion.fresh(state.settings.limits),
+        fits=0,
+        due=None,
+    )
+    if parent is not None:
+        hyper = None if state.hyper is None else state.hyper.split(parent, state.settings.bounds)
+        return _with_known(replace(grown, model_z=Rows.of(state.model_z.array[:, parent]), hyper=hyper))
+    fresh = replace(
+        _without_model(grown), hyper=None, design_asked=0, design_left=state.settings.initial_points
+    )
+    if isinstance(event, Embedded):
+        return _with_known(fresh)
+    if event.recommended is None:
+        return fresh
+    return replace(fresh, recommendations=state.recommendations.append(event.recommended))
+
+
+def _without_model(state: State) -> State:
+    """The state with an empty model of the current target dimension."""
+    return replace(
+        state, model_z=Rows(state.target_dim), model_y=Rows(), model_trials=Log[int](), model_best=math.inf
+    )
+
+
+def _with_known(state: State) -> State:
+    """Known evaluations enter the first lineage's model once their point lies in the subspace, at the latest at d = D."""
+    if not len(state.known) or not state.in_first_lineage:
+        return state
+    present = {trial for trial in state.model_trials if trial < 0}
+    for number, known in enumerate(state.known):
+        u = state.space.to_unit(known.x)
+        z = state.embedding.project(u)
+        if -1 - number not in present and np.abs(state.embedding.lift(z) - u).max() <= IN_SUBSPACE:
+            state = _observe(state, np.clip(z, -1.0, 1.0), known.value, -1 - number)
+    return state
+
+
+def _observe(state: State, z: Array, value: float, trial: int) -> State:
+    """The model with one more observation."""
+    return replace(
+        state,
+        model_z=state.model_z.append(z),
+        model_y=state.model_y.append(value),
+        model_trials=state.model_trials.append(trial),
+        model_best=min(state.model_best, value) if math.isfinite(value) else state.model_best,
+    )
+
+
+def _asked(state: State, event: Asked) -> State:
+    """Points were handed out."""
+    count, first = len(event.z), event.first_id
+    if state.due is not None:
+        raise JournalError(f"a {state.due} is due before anything is asked: the journal has lost a line")
+    if first != len(state.trials) or event.region != state.region or event.z.shape[1] != state.target_dim:
+        raise JournalError(f"trial {first} does not follow from what came before: the journal has lost lines")
+    if first + count > state.budget:
+        raise BudgetExhausted(
+            f"{first} of {state.budget} evaluations have been handed out, {count} more were asked for: "
+            "ask for fewer, or extend the budget"
+        )
+    batch = (first, first + count - 1) if event.synchronous and count > 1 else None
+    trials, tried = state.trials, state.tried
+    for z in event.z:
+        trials = trials.append(
+            Proposal(event.region, z, event.design, event.tolerance, event.margin, event.incumbent, batch)
+        )
+        if state.space.is_integer.any():
+            tried = tried.add(state.space.key(state.space.from_unit(state.embedding.lift(z))))
+    return replace(
+        state,
+        trials=trials,
+        tried=tried,
+        asks=state.asks + 1,
+        pending=MappingProxyType({**state.pending, **dict.fromkeys(range(first, first + count))}),
+        design_asked=state.design_asked + (count if event.design else 0),
+        hyper=state.hyper if event.hyper is None else event.hyper,
+        fits=state.fits + (event.hyper is not None),
+        stopped=None,
+    )
+
+
+def _checked(state: State, trial: int) -> State:
+    """The state, once it is sure that the trial waits for an answer."""
+    if not 0 <= trial < len(state.trials):
+        raise TrialError(f"there is no trial {trial}, {len(state.trials)} have been asked for: tell what `ask` returned")
+    if trial not in state.pending:
+        raise TrialError(f"trial {trial} was answered already: each trial takes one answer, ask for a new one")
+    return state
+
+
+def _answered(state: State, outcome: Outcome) -> State:
+    """A trial's outcome enters the record at once, the model at once or when its batch is complete."""
+    proposal = state.trials[outcome.trial]
+    pending = {trial: None for trial in state.pending if trial != outcome.trial}
+    better = outcome.value < state.best_value
+    state = replace(
+        state,
+        outcomes=state.outcomes.append(outcome),
+        pending=MappingProxyType(pending),
+        best=outcome.trial if better else state.best,
+        best_value=outcome.value if better else state.best_value,
+        failures_in_row=0 if outcome.reason is None else state.failures_in_row + 1,
+    )
+    if proposal.batch is None:
+        return _folded(state, outcome)
+    held = {**state.held, outcome.trial: outcome}
+    batch = range(proposal.batch[0], proposal.batch[1] + 1)
+    if any(trial in pending for trial in batch):
+        return replace(state, held=MappingProxyType(held))
+    rest = {trial: waiting for trial, waiting in held.items() if trial not in batch}
+    state = replace(state, held=MappingProxyType(rest))
+    for trial in batch:
+        state = _folded(state, held[trial])
+    return state
+
+
+def _folded(state: State, outcome: Outcome) -> State:
+    """An outcome enters the model and, if its region is still the current one, the counters."""
+    proposal = state.trials[outcome.trial]
+    z = state.carry(proposal.z, proposal.region)
+    if z is None:
+        return state
+    to_beat = state.model_best if proposal.incumbent is None else proposal.incumbent
+    success = outcome.value < to_beat - proposal.margin
+    state = _observe(state, z, outcome.value, outcome.trial)
+    if proposal.design:
+        return replace(state, design_left=max(0, state.design_left - 1))
+    if proposal.region != state.region or state.due is not None:
+        return state
+    trust = state.trust.update(success, proposal.tolerance, state.settings.limits)
+    if not trust.collapsed(state.settings.limits):
+        return replace(state, trust=trust)
+    return replace(state, trust=trust, due="split" if state.target_dim < state.largest_dim else "restart")
+
+
+def _added(state: State, event: Added) -> State:
+    """A known evaluation; the best one becomes the origin, unless the user has chosen one."""
+    if len(state.trials):
+        raise TrialError(
+            f"{len(state.trials)} trials have been asked for already: add known evaluations before the first ask"
+        )
+    number = len(state.known)
+    state = replace(state, known=state.known.append(Known(event.x, event.value)))
+    if state.space.is_integer.any():
+        state = replace(state, tried=state.tried.add(state.space.key(event.x)))
+    if event.value < state.best_value:
+        state = replace(state, best=-1 - number, best_value=event.value)
+        if not state.origin_chosen:
+            state = replace(state, space=state.space.with_origin(event.x))
+    # The origin may have moved, so that every known point is looked at afresh.
+    return _with_known(_without_model(state)) if len(state.embeddings) else state
+
+
+def decide(state: State) -> Due | None:
+    """What has to happen before anything is asked: a split, a restart, or nothing."""
+    return state.due
