@@ -19,12 +19,19 @@ class Rows:
 
     __slots__ = ("_data", "_length", "_used")
 
-    def __init__(self, width: int | None = None, *, _data: NDArray[np.float64] | None = None, _length: int = 0) -> None:
+    def __init__(
+        self,
+        width: int | None = None,
+        *,
+        _data: NDArray[np.float64] | None = None,
+        _length: int = 0,
+        _used: list[int] | None = None,
+    ) -> None:
         shape = (0,) if width is None else (0, width)
         self._data = np.empty(shape) if _data is None else _data
         self._length = _length
         # Shared by all sequences over the same memory: how much of it is taken.
-        self._used = [_length]
+        self._used = [_length] if _used is None else _used
 
     @classmethod
     def of(cls, array: ArrayLike) -> Self:
@@ -44,17 +51,13 @@ class Rows:
 
     def append(self, row: ArrayLike) -> Self:
         """A sequence with one more row."""
-        n = self._length
-        if self._used[0] != n or n == len(self._data):
-            grown = type(self)(_data=np.empty((max(16, 2 * n), *self._data.shape[1:])), _length=n)
-            grown._data[:n] = self._data[:n]
-        else:
-            grown = self
-        grown._data[n] = row
-        grown._used[0] = n + 1
-        following = type(self)(_data=grown._data, _length=n + 1)
-        following._used = grown._used
-        return following
+        n, data, used = self._length, self._data, self._used
+        if used[0] != n or n == len(data):
+            data, used = np.empty((max(16, 2 * n), *data.shape[1:])), [n]
+            data[:n] = self._data[:n]
+        data[n] = row
+        used[0] = n + 1
+        return type(self)(_data=data, _length=n + 1, _used=used)
 
 
 class Log(Generic[Item]):

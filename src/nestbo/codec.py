@@ -1,26 +1,30 @@
 """Events as lines of JSON and back, exactly.
 
-One event is one line: `{"n": 17, "event": "Told", ..., "crc": "5d2f9a01"}`. `n` counts the lines, so that a lost or repeated
-line shows; `crc` is the CRC-32 of everything before it, so that a damaged one does.
+One event is one line: `{"n":17,"event":"Told",...,"crc":"5d2f9a01"}`. `n` counts the lines, so that a lost, repeated or
+moved one shows; `crc` is the CRC-32 of everything before it, so that a damaged one does. Whatever the strings in an
+event, a line holds no other line feed than its last byte, since JSON escapes them.
 
-**Numbers are exact.** Single numbers are written in the shortest decimal form that reads back as the same float64, which is
-what Python's `repr` and `json` do. Arrays are base64 of their little-endian bytes: exact, and half as long as decimals;
-hyperparameters are float32 because that is what the run computes with.
+**Numbers are exact.** A single number is written in the shortest decimal form that reads back as the same float64: that
+is what Python's `repr` and `json` do. An array is base64 of its little-endian bytes, with its type and shape: exact by
+construction, quick, and half as long as decimals. Hyperparameters are float32, since a run computes with such numbers.
+
+**A trial's point needs no algorithm**: `x = space.from_unit(sign * z[bin])`, with `z` from the trial's `Asked` line,
+`bin` and `sign` from the `Embedded` or `Restarted` line of its region, and the space from the first line (its origin
+moved to the best of the `Added` points, where there are any and no origin was chosen).
 """
 
 import base64
-import binascii
 import json
 import math
 import zlib
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nestbo.errors import JournalDamaged, JournalFormatError, NestboError
+from nestbo.errors import JournalDamaged, JournalFormatError
 from nestbo.events import (
     Added,
     Asked,
@@ -38,88 +42,200 @@ from nestbo.gp.hyper import Hyper
 
 FORMAT = 1
 """Written into the first line. A reader refuses larger ones and reads all smaller ones."""
+HEADER = b'{"n":0,"event":"Opened","format":'
+"""What every journal begins with, of whatever format: so a newer one is told from a damaged one."""
 
-_EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Opened, Embedded, Restarted, Asked, Told, Failed, Added, Extended, Stopped)
-}
-_DTYPES = {"<f8", "<f4", "<i4", "|i1"}
 _CRC = b',"crc":"'
 
 
 def encode(event: Event, number: int) -> bytes:
-    """An event as a line, with its line feed."""
+    """An event as a line, with its line feed.
+
+    Args:
+        event: The event.
+        number: Its place in the journal, from 0.
+
+    Raises:
+        ValueError: It holds a number that is not finite, or goes round in circles.
+        TypeError: It holds something that JSON does not know.
+    """
     record: dict[str, Any] = {"n": number, "event": type(event).__name__}
     if isinstance(event, Opened):
         record["format"] = FORMAT
-    record.update((field.name, _plain(getattr(event, field.name))) for field in fields(event))
-    body = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()[:-1]
+    for field in fields(event):
+        record[field.name] = _plain(getattr(event, field.name), field.name)
+    try:
+        body = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()[:-1]
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     return b'%s%s%08x"}\n' % (body, _CRC, zlib.crc32(body))
 
 
 def decode(line: bytes, number: int) -> Event:
-    """The event of a line (without its line feed).
+    """The event of a line (without its line feed) that should be number `number` of its journal.
 
     Raises:
         JournalDamaged: The line is not what was written, or not the one that belongs here.
         JournalFormatError: It was written by a newer version.
     """
+    if number == 0:
+        _check_format(line)
     body, mark, check = line.rpartition(_CRC)
     if not mark or check != b'%08x"}' % zlib.crc32(body):
         raise JournalDamaged("its checksum does not match")
     try:
         record = json.loads(body + b"}")
-        if record.get("format", FORMAT) > FORMAT:
-            raise JournalFormatError(
-                f"the journal has format {record['format']}, this version reads up to {FORMAT}: upgrade nestbo"
-            )
-        if record.pop("n") != number:
-            raise JournalDamaged("it is not the line that belongs here: lines were lost or repeated")
-        kind = _EVENTS[record.pop("event")]
-        known = {field.name for field in fields(kind)}
-        return kind(**{name: _restored(name, value) for name, value in record.items() if name in known})
-    except NestboError:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error, RecursionError) as error:
+        found = record["n"]
+        if found != number:
+            raise JournalDamaged(f"it says that it is line {found + 1}: lines were lost, repeated or moved")
+        kind = _EVENTS[record["event"]]
+        readers = _READERS[kind]
+        # A later version of the same format may add fields that this one can do without, and so may omit none.
+        return kind(**{name: reader(record[name]) for name, reader in readers.items()})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise JournalDamaged(f"it is not an event ({type(error).__name__}: {error})") from error
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON."""
-    if isinstance(value, Hyper):
-        return _packed(value.flat().astype("<f4"))
+def _check_format(line: bytes) -> None:
+    """Refuse a newer format before anything else is looked at: that may be different there, the checksum included."""
+    if line.startswith(HEADER):
+        digits, mark, _ = line[len(HEADER) : len(HEADER) + 20].partition(b",")
+        if mark and digits.isdigit() and int(digits) > FORMAT:
+            raise JournalFormatError(
+                f"the journal has format {int(digits)}, this version of nestbo reads up to {FORMAT}: upgrade nestbo"
+            )
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A field of an event as JSON."""
     if isinstance(value, np.ndarray):
         return _packed(value)
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Hyper):
+        return _packed(value.flat().astype(np.float32))
+    if isinstance(value, Recommendation):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return _jsonable(value) if name == "attributes" else value
+
+
+def _jsonable(value: Any, depth: int = 0) -> Any:
+    """The user's attributes as JSON: arrays become lists there, and keys strings."""
+    if depth > 100:
+        raise ValueError("it is nested too deeply")
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _jsonable(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} cannot be recorded: only finite numbers are")
-    return value
+        return [_jsonable(item, depth + 1) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _packed(array: NDArray[Any]) -> dict[str, Any]:
-    little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-    return {"dtype": little.dtype.str, "shape": list(array.shape), "base64": base64.b64encode(little.tobytes()).decode()}
+    """An array as JSON."""
+    little = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+    data = base64.b64encode(little.tobytes()).decode()
+    return {"dtype": little.dtype.str, "shape": list(array.shape), "base64": data}
 
 
-def _unpacked(packed: Mapping[str, Any]) -> NDArray[Any]:
-    if packed["dtype"] not in _DTYPES:
-        raise ValueError(f"unknown type of array {packed['dtype']!r}")
-    data = base64.b64decode(packed["base64"], validate=True)
-    return np.frombuffer(data, dtype=packed["dtype"]).reshape(packed["shape"])
+def _array(dtype: str, ndim: int) -> Callable[[Any], NDArray[Any]]:
+    """A reader of arrays of one type and number of dimensions; what it returns is read-only."""
+
+    def read(packed: Any) -> NDArray[Any]:
+        if packed["dtype"] != dtype or len(packed["shape"]) != ndim:
+            raise ValueError(
+                f"expected {ndim}-dimensional {dtype}, got {packed['dtype']!r:.20} {packed['shape']!r:.40}"
+            )
+        data = base64.b64decode(packed["base64"], validate=True)
+        array = np.frombuffer(data, dtype=dtype).reshape([_whole(size) for size in packed["shape"]])
+        if array.size == 0 or (array.dtype.kind == "f" and not np.isfinite(array).all()):
+            raise ValueError("expected finite numbers")
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+    return read
 
 
-def _restored(name: str, value: Any) -> Any:
-    """The inverse of `_plain`, for the field of that name."""
-    if not isinstance(value, dict):
+def _of(kind: type) -> Callable[[Any], Any]:
+    """A reader of one type of JSON value."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"expected {kind.__name__}, got {value!r:.40}")
         return value
-    if name == "hyper":
-        return Hyper.from_flat(_unpacked(value))
-    if name == "recommended":
-        return Recommendation(**value)
-    return _unpacked(value) if value.keys() == {"dtype", "shape", "base64"} else value
+
+    return read
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError(f"expected a whole number, got {value!r:.40}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError(f"expected a finite number, got {value!r:.40}")
+    return float(value)
+
+
+def _optional(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else reader(value)
+
+
+def _hyper(packed: Any) -> Hyper:
+    flat = _array("<f4", 1)(packed)
+    if len(flat) < 3 or not (flat > 0.0).all():
+        raise ValueError("expected positive hyperparameters")
+    return Hyper.from_flat(flat.astype(np.float64))
+
+
+def _recommendation(value: Any) -> Recommendation:
+    if isinstance(value["trial"], bool) or not isinstance(value["trial"], int):
+        raise TypeError("expected the number of a trial")  # negative for evaluations from before the run
+    return Recommendation(value["trial"], _number(value["mean"]), _number(value["sd"]))
+
+
+_ANSWER: dict[str, Callable[[Any], Any]] = {
+    "trial": _whole,
+    "seconds": _optional(_number),
+    "worker": _optional(_of(str)),
+    "attributes": _of(dict),
+    "time": _number,
+}
+_EMBEDDING: dict[str, Callable[[Any], Any]] = {
+    "region": _whole,
+    "bin": _array("<i4", 1),
+    "sign": _array("|i1", 1),
+    "time": _number,
+}
+_READERS: dict[type[Event], dict[str, Callable[[Any], Any]]] = {
+    Opened: {
+        "seed": _whole,
+        "budget": _whole,
+        "space": _of(dict),
+        "settings": _of(dict),
+        "noisy": _of(bool),
+        "versions": _of(dict),
+        "target": _optional(_of(str)),
+        "time": _number,
+    },
+    Embedded: {**_EMBEDDING, "parent": _optional(_array("<i4", 1))},
+    Restarted: {**_EMBEDDING, "recommended": _optional(_recommendation)},
+    Asked: {
+        "first_id": _whole,
+        "region": _whole,
+        "z": _array("<f8", 2),
+        "design": _of(bool),
+        "hyper": _optional(_hyper),
+        "length": _number,
+        "tolerance": _whole,
+        "margin": _number,
+        "incumbent": _optional(_number),
+        "synchronous": _of(bool),
+        "seconds": _number,
+        "time": _number,
+    },
+    Told: {**_ANSWER, "value": _number},
+    Failed: {**_ANSWER, "reason": _of(str), "counts": _of(bool)},
+    Added: {"x": _array("<f8", 1), "value": _number, "time": _number},
+    Extended: {"budget": _whole, "time": _number},
+    Stopped: {"status": _whole, "message": _of(str), "time": _number},
+}
+_EVENTS = {kind.__name__: kind for kind in _READERS}

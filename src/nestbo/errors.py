@@ -19,6 +19,8 @@ NestboError
 ```
 """
 
+from typing import Any
+
 
 class NestboError(Exception):
     """Base of every error raised by nestbo."""
@@ -77,4 +79,10 @@ class JournalMismatch(JournalError):  # noqa: N818 - names say what happened
 
 
 class JournalWriteError(JournalError):
-    """An event could not be saved."""
+    """An event could not be saved.
+
+    Attributes:
+        result: Where `minimize` raises it, the `Result` of all that was saved before; None elsewhere.
+    """
+
+    result: Any = None

@@ -1,7 +1,7 @@
 """What can happen to a run. A run *is* the sequence of its events: `state.step` folds them, a journal stores them.
 
-Events carry what a report may want to know (times, durations, the region at the time), since old journals stay readable.
-Times are seconds since the epoch, durations are seconds. Arrays are read-only by convention.
+Events carry what a report may want to know (times, durations, the region at the time), since old journals stay
+readable. Times are seconds since the epoch, durations are seconds. Arrays are read-only by convention.
 """
 
 from collections.abc import Mapping
@@ -138,8 +138,8 @@ class Failed:
     """An evaluation gave no value.
 
     Attributes:
-        counts: Whether the failure says something about the point. A lost worker or a cancellation does not: the trial is
-            pending again.
+        counts: Whether the failure says something about the point. A lost worker or a cancellation does not: the trial
+            stays pending, and is handed out again.
     """
 
     trial: int

@@ -1,22 +1,27 @@
 """The record of a run: a file of one JSON line per event, only ever appended to.
 
-`append` returns once the line is on the disk (fsync). If it cannot be written, the file is cut back to the last complete
-event before anything else is written, so a journal never holds half a line in its middle.
+`append` returns once the line is on the disk (fsync). If it cannot be written, the file is cut back to the last
+complete event before anything else is written, so a journal never holds half a line in its middle.
 
-The lock lies beside the journal (`NAME.lock`) and is a POSIX record lock: it belongs to the process, so it dies with it,
-and worker processes forked from it do not keep it alive. On Windows it is `msvcrt.locking`.
+The lock lies beside the journal (`NAME.lock`) and is a POSIX record lock: it belongs to the process, so it dies with
+it, and worker processes forked from it do not keep it alive, as they would with `flock`. It is not on the journal
+itself, since closing any descriptor of a file, say after reading it for a report, gives up the process's record locks
+on it. The lock file stays when the run is over: removing it would be a race. On Windows the lock is `msvcrt.locking`.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, NamedTuple, Self
 
-from nestbo.codec import decode, encode
+from nestbo.codec import HEADER, decode, encode
 from nestbo.errors import JournalDamaged, JournalError, JournalLocked, JournalWriteError
-from nestbo.events import Event
+from nestbo.events import Event, Failed, Told
+from nestbo.state import State, step
 
 if sys.platform == "win32":
     import msvcrt
@@ -24,190 +29,338 @@ else:
     import fcntl
 
 _log = logging.getLogger("nestbo")
-_held: set[str] = set()
+_held: dict[str, tuple[int, object]] = {}
+"""Locks of this process: name -> process and holder. A forked child inherits entries, which are not its own."""
+
+
+class Disk:
+    """The few things a journal asks of the disk. Tests replace it by one that fails or loses power."""
+
+    def open(self, path: Path, *, create: bool) -> int:
+        """A descriptor for reading and writing."""
+        flags = os.O_RDWR | (os.O_CREAT if create else 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        return os.open(path, flags, 0o644)
+
+    def read(self, path: Path) -> bytes:
+        """All of a file."""
+        return path.read_bytes()
+
+    def write(self, descriptor: int, data: memoryview, position: int) -> int:
+        """Write at a position; the number of bytes written, which may be less than all."""
+        os.lseek(descriptor, position, os.SEEK_SET)
+        return os.write(descriptor, data)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut a file."""
+        os.ftruncate(descriptor, size)
+
+    def sync(self, descriptor: int) -> None:
+        """Wait until what was written is on the disk. On macOS only F_FULLFSYNC asks the drive as well."""
+        if sys.platform == "darwin":
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+                return
+        os.fsync(descriptor)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make a new file's name survive a power cut. Windows has no such call."""
+        if sys.platform == "win32":
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def size(self, descriptor: int) -> int:
+        """Length of a file."""
+        return os.fstat(descriptor).st_size
+
+    def is_at(self, descriptor: int, path: Path) -> bool:
+        """Whether the file is the one that is found under the name."""
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+
+    def close(self, descriptor: int) -> None:
+        """Give a descriptor back."""
+        os.close(descriptor)
+
+
+class _Tail(NamedTuple):
+    """Where a journal ends: bytes and lines that are safely on the disk."""
+
+    size: int
+    lines: int
 
 
 class Journal:
     """An open journal, locked for this process. Made by `create` and `open`."""
 
-    def __init__(self, path: Path, lock: "_Lock", descriptor: int, *, end: int, lines: int) -> None:
+    disk: ClassVar[Disk] = Disk()
+
+    def __init__(self, path: Path, lock: "_Lock", descriptor: int, tail: _Tail) -> None:
         self._path = path
         self._lock = lock
         self._descriptor: int | None = descriptor
-        self._end = end
-        self._lines = lines
+        self._tail = tail
+        # No byte from here on is ours: what an append that did not succeed has left lies before.
+        self._reach = tail.size
         self._process = os.getpid()
 
     @classmethod
     def create(cls, path: str | Path) -> Self:
-        """A new journal. The file must not exist, or hold no complete line."""
+        """A new journal. The file must not exist, be empty, or hold no more than a torn first line."""
         path = Path(path)
         lock = _Lock(path)
         try:
-            if recorded(path):
-                raise JournalError(
-                    f"{path} holds a run already: continue it with Optimizer.resume({str(path)!r}), or choose another name"
-                )
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
-            os.ftruncate(descriptor, 0)
-            _sync_folder(path.parent)
+            _check_vacant(path)
+            descriptor = cls.disk.open(path, create=True)
+            try:
+                cls.disk.truncate(descriptor, 0)
+                cls.disk.sync_folder(path.resolve().parent)
+            except BaseException:
+                cls.disk.close(descriptor)
+                raise
         except OSError as error:
             lock.release()
-            raise JournalWriteError(f"the journal {path} cannot be created ({error}): choose a folder that can be written") from error
+            raise JournalWriteError(
+                f"the journal {path} cannot be created ({error}): choose a file that can be written"
+            ) from error
         except BaseException:
             lock.release()
             raise
-        return cls(path, lock, descriptor, end=0, lines=0)
+        return cls(path, lock, descriptor, _Tail(0, 0))
 
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, list[Event]]:
         """An existing journal, to be continued, and its events. A torn last line is cut off."""
         path = Path(path)
+        if not path.is_file():
+            raise JournalError(f"there is no journal {path}: check the name")
         lock = _Lock(path)
         try:
-            events, end = _read(path)
-            descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
-            os.ftruncate(descriptor, end)
+            events, size = _read(path)
+            descriptor = cls.disk.open(path, create=False)
+            try:
+                if cls.disk.size(descriptor) != size:
+                    cls.disk.truncate(descriptor, size)
+            except BaseException:
+                cls.disk.close(descriptor)
+                raise
         except OSError as error:
             lock.release()
-            raise JournalWriteError(f"the journal {path} cannot be opened for writing ({error}): check its permissions") from error
+            raise JournalWriteError(
+                f"the journal {path} cannot be opened for writing ({error}): check its permissions, or copy it"
+            ) from error
         except BaseException:
             lock.release()
             raise
-        return cls(path, lock, descriptor, end=end, lines=len(events)), events
+        return cls(path, lock, descriptor, _Tail(size, len(events))), events
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self._path
 
     def append(self, event: Event) -> None:
-        """Save an event. It is on the disk when this returns; if it cannot be saved, nothing of it stays in the file."""
+        """Save an event. It is on the disk when this returns; otherwise nothing of it stays in the file."""
         if self._descriptor is None:
             raise JournalWriteError(f"the journal {self._path} is closed: continue it with Optimizer.resume")
         if os.getpid() != self._process:
             raise JournalWriteError(
-                f"the journal {self._path} belongs to process {self._process}, this is {os.getpid()}: "
-                "tell the optimizer where it was made"
+                f"the journal {self._path} belongs to process {self._process}, this is {os.getpid()}, a fork of it: "
+                "return the value to that process and tell it there"
             )
+        size, lines = self._tail
         try:
-            line = encode(event, self._lines)
+            line = encode(event, lines)
         except (TypeError, ValueError) as error:
-            raise JournalWriteError(f"this cannot be recorded ({error}): use numbers, strings, lists and dictionaries") from error
-        try:
-            self._check_identity()
-            os.ftruncate(self._descriptor, self._end)
-            _write_at(self._descriptor, line, self._end)
-            os.fsync(self._descriptor)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self._end)
             raise JournalWriteError(
-                f"an event could not be saved to {self._path} ({error}): the run in memory is as before it; "
-                "make room or restore the file, then tell again"
+                f"{_what(event)} cannot be recorded ({error}): use finite numbers, strings, lists and dictionaries"
             ) from error
-        self._end += len(line)
-        self._lines += 1
+        try:
+            self._put(self._descriptor, line, size)
+        except OSError as error:
+            # Also after a failed fsync, which leaves open what is on the disk. If this fails, the next append cuts.
+            with contextlib.suppress(OSError):
+                self.disk.truncate(self._descriptor, size)
+            raise JournalWriteError(
+                f"{_what(event)} could not be saved to {self._path} ({error}): the run in memory is as it was before; "
+                "make room or restore the file and try again, or take Optimizer.result()"
+            ) from error
+        # One assignment, and the last statement: Ctrl-C comes before it, and the event has not happened, or after.
+        self._tail = _Tail(size + len(line), lines + 1)
 
     def close(self) -> None:
         """Close the file and give up the lock."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            self.disk.close(descriptor)
             self._lock.release()
 
-    def _check_identity(self) -> None:
-        """Writing to a file that was deleted or replaced would lose everything when it is closed."""
-        if self._descriptor is None:
-            return
-        here, there = os.fstat(self._descriptor), os.stat(self._path)
-        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
-            raise FileNotFoundError(f"{self._path} was replaced while the run was writing to it")
+    def _put(self, descriptor: int, line: bytes, size: int) -> None:
+        """Write a line behind the first `size` bytes, and wait until it is on the disk."""
+        # What is written to a file without a name is lost when it is closed.
+        if not self.disk.is_at(descriptor, self._path):
+            raise FileNotFoundError(errno.ENOENT, "the file was replaced by another")
+        found = self.disk.size(descriptor)
+        if not size <= found <= self._reach:
+            raise OSError(errno.EIO, f"the file has {found} bytes instead of {size}: something else has changed it")
+        if found != size:
+            self.disk.truncate(descriptor, size)
+        self._reach = size + len(line)
+        rest, position = memoryview(line), size
+        while rest:
+            written = self.disk.write(descriptor, rest, position)
+            if not written:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            rest, position = rest[written:], position + written
+        self.disk.sync(descriptor)
 
 
 def recorded(path: str | Path) -> bool:
     """Whether the file exists and holds at least one complete line."""
     try:
-        with Path(path).open("rb") as file:
-            return file.readline().endswith(b"\n")
+        return b"\n" in Journal.disk.read(Path(path))
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise JournalError(
+            f"the journal {path} cannot be read ({error}): check the name and its permissions"
+        ) from error
 
 
 def read(path: str | Path) -> list[Event]:
-    """The events of a journal, without locking or changing it."""
+    """The events of a journal, without locking or changing it: for looking at a run, also while it goes on."""
     return _read(Path(path))[0]
+
+
+def replay(events: Iterable[Event], path: str | Path) -> State:
+    """The state after the events of a journal.
+
+    Args:
+        events: All of them, from the first.
+        path: Where they come from, for the message if one of them cannot follow those before it.
+    """
+    state: State | None = None
+    for number, event in enumerate(events, start=1):
+        try:
+            state = step(state, event)
+        # A line whose checksum is right but whose content is senseless can raise anything.
+        except Exception as error:
+            raise JournalDamaged(
+                f"line {number} of {path} does not follow from those before it ({error}); the file was left as it is. "
+                + _remedy(path, number - 1)
+            ) from error
+    if state is None:
+        raise JournalError(f"the journal {path} has no complete line: nothing was recorded, start the run anew")
+    return state
 
 
 def _read(path: Path) -> tuple[list[Event], int]:
     """The events of a file and the length of what they take."""
     try:
-        data = path.read_bytes()
+        data = Journal.disk.read(path)
     except FileNotFoundError:
         raise JournalError(f"there is no journal {path}: check the name") from None
     except OSError as error:
-        raise JournalError(f"the journal {path} cannot be read ({error}): check its permissions") from error
-    *lines, rest = data.split(b"\n")
-    if rest:
-        _log.warning(
-            "%s ends in the middle of a line (%d bytes): the process died while writing it; that event is dropped",
-            path,
-            len(rest),
-        )
-    if not lines:
-        raise JournalError(f"the journal {path} has no complete line: nothing was recorded, start the run anew")
-    events = []
-    for number, line in enumerate(lines):
+        raise JournalError(
+            f"the journal {path} cannot be read ({error}): check the name and its permissions"
+        ) from error
+    events: list[Event] = []
+    begin = 0
+    while (end := data.find(b"\n", begin)) >= 0:
         try:
-            events.append(decode(line, number))
+            events.append(decode(data[begin:end], len(events)))
         except JournalDamaged as error:
             raise JournalDamaged(
-                f"line {number + 1} of {path} is damaged: {error}; the file was left as it is. Restore it from a copy, or "
-                f"keep the {number} events before it: head -n {number} {path} > repaired.jsonl"
-            ) from None
-    return events, len(data) - len(rest)
+                f"line {len(events) + 1} of {path} is damaged: {error}; the file was left as it is. "
+                + _remedy(path, len(events))
+            ) from error
+        begin = end + 1
+    if not events:
+        raise JournalError(f"the journal {path} has no complete line: nothing was recorded, start the run anew")
+    if begin < len(data):
+        _log.warning(
+            "%s ends in the middle of a line: its last %d bytes were never completely saved and are left out",
+            path,
+            len(data) - begin,
+        )
+    return events, begin
 
 
-def _write_at(descriptor: int, data: bytes, position: int) -> None:
-    """Write everything; one call may write less."""
-    os.lseek(descriptor, position, os.SEEK_SET)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def _remedy(path: str | Path, good: int) -> str:
+    return f"Restore it from a copy, or keep the {good} lines before: head -n {good} {path} > repaired.jsonl"
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a new file's name survive a power cut. Windows has no such call."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
+def _check_vacant(path: Path) -> None:
+    """Make sure that nothing is lost if a journal is begun here."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        data = Journal.disk.read(path)
+    except FileNotFoundError:
+        return
+    if b"\n" in data:
+        raise JournalError(
+            f"{path} holds something already: continue a run with Optimizer.resume({str(path)!r}), "
+            "or choose another name"
+        )
+    if data[: len(HEADER)] != HEADER[: len(data)]:
+        raise JournalError(f"{path} is not a journal and would be overwritten: choose another name")
+
+
+def _what(event: Event) -> str:
+    """An event in words; a value that took hours to find is said, so that it is not lost."""
+    match event:
+        case Told():
+            return f"the value {event.value!r} of trial {event.trial}"
+        case Failed():
+            return f"the failure of trial {event.trial}"
+        case _:
+            return f"an event ({type(event).__name__})"
 
 
 class _Lock:
     """The right to write to a journal, until it is released or the process ends."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path.with_name(path.name + ".lock")
-        self._name = str(self._path.absolute())
-        # A record lock does not exclude its own process.
-        if self._name in _held:
+        # Two names of one file are one journal.
+        real = path.resolve()
+        self._name = str(real.with_name(real.name + ".lock"))
+        # A record lock does not exclude its own process. `setdefault` is one step, also among threads.
+        mine = (os.getpid(), self)
+        if _held.get(self._name, mine)[0] != mine[0]:
+            _held.pop(self._name, None)
+        if _held.setdefault(self._name, mine) is not mine:
             raise JournalLocked(f"{path} is in use by another optimizer of this process: close that one first")
         try:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+            self._descriptor = self._acquire(path)
+        except BaseException:
+            _held.pop(self._name, None)
+            raise
+
+    def _acquire(self, path: Path) -> int:
+        """The descriptor of the locked file."""
+        try:
+            descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
         except OSError as error:
             raise JournalWriteError(
-                f"the lock {self._path} cannot be created ({error}): choose a folder that exists and can be written"
+                f"the lock {self._name} cannot be created ({error}): choose a folder that exists and can be written"
             ) from error
         try:
             if sys.platform == "win32":
-                msvcrt.locking(self._descriptor, msvcrt.LK_NBLCK, 1)
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
             else:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise JournalLocked(f"{path} is in use by another process: wait for it, or stop it") from None
-        _held.add(self._name)
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in {errno.EACCES, errno.EAGAIN, errno.EDEADLK}:
+                raise JournalLocked(f"{path} is in use by another process: wait for it, or stop it") from None
+            raise JournalWriteError(
+                f"{path} cannot be locked ({error}): choose a folder on a file system that has locks"
+            ) from error
+        return descriptor
 
     def release(self) -> None:
-        """Give up the lock."""
-        _held.discard(self._name)
+        """Give up the lock; in a forked child only the copy of its descriptor, the lock is the parent's."""
+        if _held.get(self._name, (0, None))[1] is self:
+            del _held[self._name]
         os.close(self._descriptor)

@@ -1,6 +1,7 @@
 """`minimize`: the loop for functions that can be called from here."""
 
-import logging
+import math
+import numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +11,20 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nestbo.errors import SettingsError, SpaceExhausted
+from nestbo.embedding import whole
+from nestbo.errors import JournalWriteError, SettingsError, SpaceExhausted
+from nestbo.header import checked_settings
 from nestbo.journal import recorded
-from nestbo.optimizer import Optimizer, Trial
+from nestbo.optimizer import Optimizer
 from nestbo.progress import ProgressLine
 from nestbo.result import Result, Status
 from nestbo.rng import seed_from
 from nestbo.settings import Settings
 from nestbo.space import Space
+from nestbo.trial import Trial
 
-_log = logging.getLogger("nestbo")
+End = tuple[Status, str]
+"""Why a run ends, as a status and in words."""
 
 
 def minimize(
@@ -72,24 +77,30 @@ def minimize(
     (15, True)
     """
     _check(fun, workers, catch, callback)
-    batch = 1 if batch_size is None else _at_least_one("batch_size", batch_size)
-    limits = _Limits(_optional_number("max_time", max_time), _optional_number("target", target))
+    batch = 1 if batch_size is None else whole("batch_size", batch_size, least=1)
+    seconds = math.inf if max_time is None else _number("max_time", max_time, least=0.0)
+    goal = -math.inf if target is None else _number("target", target, least=-math.inf)
     optimizer = _open(fun, bounds, budget, rng=rng, x0=x0, journal=journal, noisy=noisy, settings=settings, known=known)
     with optimizer:
-        run = _Run(optimizer, fun, args, catch if isinstance(catch, tuple) else (catch,), callback, limits)
-        line = ProgressLine() if progress else None
-        return run.until_done(batch, line)
+        run = _Run(
+            optimizer=optimizer,
+            fun=fun,
+            # Like scipy, which takes a single argument for a tuple of one.
+            args=args if isinstance(args, tuple) else (args,),
+            catch=catch if isinstance(catch, tuple) else (catch,),
+            callback=callback,
+            line=ProgressLine() if progress else None,
+            max_time=seconds,
+            target=goal,
+        )
+        try:
+            return run.until_done(batch)
+        except JournalWriteError as error:
+            error.result = optimizer.result()
+            raise
 
 
-@dataclass(frozen=True)
-class _Limits:
-    """When to stop early."""
-
-    max_time: float | None
-    target: float | None
-
-
-@dataclass
+@dataclass(kw_only=True)
 class _Run:
     """One call of `minimize`."""
 
@@ -98,38 +109,59 @@ class _Run:
     args: tuple[Any, ...]
     catch: tuple[type[Exception], ...]
     callback: Callable[[Result], object] | None
-    limits: _Limits
+    line: ProgressLine | None
+    max_time: float
+    target: float
+    asked: int = 0
+    spent: float = 0.0
 
-    def until_done(self, batch: int, line: ProgressLine | None) -> Result:
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.max_time
+        self.answered_before = len(self.optimizer.state.outcomes)
+
+    def until_done(self, batch: int) -> Result:
         """Ask, evaluate, tell, until there is a reason to stop."""
         optimizer = self.optimizer
-        deadline = None if self.limits.max_time is None else time.monotonic() + self.limits.max_time
-        asked, spent = 0, 0.0
-        end = self._ended()
         try:
+            end = self._reached() or self._timed_out()
             while end is None and optimizer.remaining:
-                if deadline is not None and time.monotonic() >= deadline:
-                    end = (Status.TIME, f"the time limit of {self.limits.max_time:g} s was reached")
-                    break
-                began = time.perf_counter()
-                trials = optimizer.ask_many(min(batch, optimizer.remaining), synchronous=batch > 1)
-                asked, spent = asked + len(trials), spent + time.perf_counter() - began
-                for trial in trials:
-                    self._evaluate(trial)
-                    if line is not None:
-                        line.update(optimizer.state, spent / asked)
-                    end = self._ended() or self._called_back()
-                    if end is not None:
-                        break
-        except SpaceExhausted as error:
-            end = (Status.SPACE, str(error))
+                trials = self._ask(batch)
+                end = self._evaluate_all(trials) if isinstance(trials, list) else trials
         except KeyboardInterrupt:
-            end = (Status.INTERRUPTED, "interrupted: the evaluation that was running is pending")
+            waiting = len(optimizer.state.pending)
+            end = (
+                Status.INTERRUPTED,
+                f"interrupted: {waiting} evaluations are pending, they come first when it goes on",
+            )
         if end is not None:
             optimizer.stop(*end)
-        if line is not None:
-            line.update(optimizer.state, spent / max(asked, 1), last=True)
+        self._show(last=True)
         return optimizer.result()
+
+    def _ask(self, batch: int) -> list[Trial] | End:
+        """The next trials, or the end of the space."""
+        optimizer = self.optimizer
+        # What is left of a batch is completed first, as an uninterrupted run would have done.
+        count = optimizer.unclaimed or min(batch, optimizer.remaining, max(1, optimizer.state.untried))
+        began = time.perf_counter()
+        try:
+            trials = optimizer.ask_many(int(count), synchronous=batch > 1)
+        except SpaceExhausted as error:
+            return Status.SPACE, str(error)
+        self.asked += len(trials)
+        self.spent += time.perf_counter() - began
+        return trials
+
+    def _evaluate_all(self, trials: list[Trial]) -> End | None:
+        """Evaluate the trials in order, up to a reason to stop."""
+        for trial in trials:
+            self._evaluate(trial)
+            self._show()
+            called_back = self._called_back()
+            end = self._reached() or self._failing() or called_back or self._timed_out()
+            if end is not None:
+                return end
+        return None
 
     def _evaluate(self, trial: Trial) -> None:
         """One evaluation, told or failed."""
@@ -143,27 +175,43 @@ class _Run:
             return
         self.optimizer.tell(trial, value, seconds=time.perf_counter() - began)
 
-    def _ended(self) -> tuple[Status, str] | None:
-        """Whether the values so far are a reason to stop."""
-        state, target = self.optimizer.state, self.limits.target
-        if target is not None and state.best_value <= target:
-            return Status.TARGET, f"the target {target:g} was reached"
-        if state.failures_in_row >= state.settings.max_failures:
-            last = state.outcomes[-1].reason
-            return Status.FAILURES, (
-                f"{state.failures_in_row} evaluations in a row failed, the last with: {last}; see to the function, then "
-                "continue (Settings.max_failures sets the limit)"
-            )
-        return None
+    def _show(self, *, last: bool = False) -> None:
+        if self.line is not None:
+            self.line.update(self.optimizer.state, self.spent / max(self.asked, 1), last=last)
 
-    def _called_back(self) -> tuple[Status, str] | None:
+    def _timed_out(self) -> End | None:
+        """Whether the time is up while there is something left to do."""
+        state = self.optimizer.state
+        if time.monotonic() < self.deadline or len(state.outcomes) >= state.budget:
+            return None
+        return Status.TIME, f"the time limit of {self.max_time:g} s was reached"
+
+    def _reached(self) -> End | None:
+        """Whether the target was reached."""
+        if self.target == -math.inf or self.optimizer.state.best_value > self.target:
+            return None
+        return Status.TARGET, f"the target {self.target:g} was reached"
+
+    def _failing(self) -> End | None:
+        """Whether too many evaluations of this call failed in a row."""
+        state = self.optimizer.state
+        in_row = min(state.failures_in_row, len(state.outcomes) - self.answered_before)
+        if in_row < state.settings.max_failures:
+            return None
+        return Status.FAILURES, (
+            f"{in_row} evaluations in a row failed, the last with: {state.outcomes[-1].reason}; see to the function, "
+            "then continue (Settings.max_failures sets the limit)"
+        )
+
+    def _called_back(self) -> End | None:
         """Whether the callback wants to stop."""
         if self.callback is None:
             return None
         try:
-            stop = self.callback(self.optimizer.result()) is True
+            answer = self.callback(self.optimizer.result())
         except StopIteration:
-            stop = True
+            answer = True
+        stop = isinstance(answer, bool | np.bool_) and bool(answer)
         return (Status.CALLBACK, "stopped by the callback") if stop else None
 
 
@@ -181,13 +229,13 @@ def _open(
 ) -> Optimizer:
     """A new run, or the one in the journal."""
     name = f"{getattr(fun, '__module__', '?')}:{getattr(fun, '__qualname__', type(fun).__name__)}"
+    pairs = _pairs(known)
     if journal is None or not recorded(journal):
         optimizer = Optimizer(
             bounds, budget=budget, rng=rng, settings=settings, journal=journal, noisy=noisy, x0=x0, target=name
         )
         try:
-            for x, value in _pairs(known):
-                optimizer.add(x, value)
+            _add(optimizer, pairs)
         except BaseException:
             optimizer.close()
             raise
@@ -197,16 +245,24 @@ def _open(
         space = Space.of(bounds) if x0 is None else Space.of(bounds).with_origin(x0)
         expected = {
             "space": space.describe(),
-            "settings": (settings or Settings()).describe(),
+            "settings": checked_settings(settings).describe(),
             "noisy": bool(noisy),
             "seed": optimizer.seed if rng is None else seed_from(rng),
         }
         optimizer.must_match(expected, target=name)
         optimizer.extend(budget)
+        _add(optimizer, pairs)
     except BaseException:
         optimizer.close()
         raise
     return optimizer
+
+
+def _add(optimizer: Optimizer, pairs: list[tuple[Any, float]]) -> None:
+    """Add known evaluations, but for those that were added before the run was interrupted."""
+    if not len(optimizer.state.trials):
+        for x, value in pairs[len(optimizer.state.known) :]:
+            optimizer.add(x, value)
 
 
 def _pairs(known: tuple[Sequence[Any] | ArrayLike, ArrayLike] | None) -> list[tuple[Any, float]]:
@@ -230,22 +286,15 @@ def _check(fun: object, workers: object, catch: object, callback: object) -> Non
         raise SettingsError(f"callback must be a function, got {type(callback).__name__}: pass the function itself")
     if workers != 1:
         raise SettingsError(
-            f"workers must be 1, got {workers!r}: evaluate in parallel with Optimizer.ask_many, which gives distinct points"
+            f"workers must be 1, got {workers!r}: evaluate in parallel with Optimizer.ask_many, its points are distinct"
         )
     kinds = catch if isinstance(catch, tuple) else (catch,)
     if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
         raise SettingsError(f"catch must be exception types, got {catch!r}: write catch=(ValueError,)")
 
 
-def _at_least_one(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise SettingsError(f"{name} must be a whole number of at least 1, got {value!r}: choose one")
-    return int(value)
-
-
-def _optional_number(name: str, value: float | None) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or np.isnan(value):
-        raise SettingsError(f"{name} must be a number, got {value!r}: give one, or leave it out")
-    return float(value)
+def _number(name: str, value: object, *, least: float) -> float:
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) >= least:
+        return float(value)
+    at_least = "" if least == -math.inf else f" of at least {least:g}"
+    raise SettingsError(f"{name} must be a number{at_least}, got {value!r}: give one, or leave it out")

@@ -1,67 +1,47 @@
 """Ask and tell: the shell around the state machine, with the only mutation.
 
-Whatever happens goes through `_emit`: the event is applied to the state, written to the journal and only then adopted. An
-event that cannot be applied is never written; one that cannot be written is never adopted.
+Whatever happens goes through `_emit`: the event is applied to the state, written to the journal and only then adopted.
+An event that cannot be applied is never written; one that cannot be written is never adopted.
 """
 
 import logging
 import math
-import numbers
-import platform
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import reduce
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsIndex
 
 import numpy as np
-import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from nestbo._version import __version__
-from nestbo.embedding import Embedding
+from nestbo.embedding import Embedding, whole
 from nestbo.errors import (
     BudgetExhausted,
-    JournalError,
-    JournalMismatch,
+    JournalWriteError,
     NestboError,
     ObjectiveError,
     SettingsError,
     SpaceExhausted,
-    TrialError,
 )
 from nestbo.events import Added, Asked, Embedded, Event, Extended, Failed, Opened, Restarted, Stopped, Told
-from nestbo.journal import Journal
+from nestbo.header import changed_versions, header, must_match
+from nestbo.journal import Journal, replay
 from nestbo.propose import NoNewPoint, Suggestion, propose, recommend, tolerance
 from nestbo.result import Result, Status, summarise
-from nestbo.rng import seed_from, stream
+from nestbo.rng import stream
 from nestbo.settings import Settings
 from nestbo.space import Space
 from nestbo.state import State, decide, step
 from nestbo.threads import blas_threads
+from nestbo.trial import Trial, checked_value, trial_number
 
-Array = NDArray[np.float64]
+FRESH_EMBEDDINGS = 10
+"""Under a cap on the target dimension, embeddings that are tried in a row in search of a point that is new."""
 
 _log = logging.getLogger("nestbo")
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A point to evaluate.
-
-    Attributes:
-        id: Its number.
-        x: (D,), in the user's units.
-        params: The same by name; None if the space has no names.
-    """
-
-    id: int
-    x: Array
-    params: dict[str, float | int] | None = field(default=None)
 
 
 class Optimizer:
@@ -102,16 +82,7 @@ class Optimizer:
         space = Space.of(bounds)
         if x0 is not None:
             space = space.with_origin(x0)
-        opened = Opened(
-            seed=seed_from(rng),
-            budget=_positive("budget", budget),
-            space=space.describe(),
-            settings=_checked_settings(settings).describe(),
-            noisy=bool(noisy),
-            versions=versions(),
-            target=target,
-            time=time.time(),
-        )
+        opened = header(space, budget, rng, settings, noisy=noisy, target=target)
         self._start(opened, None if journal is None else Journal.create(journal))
         try:
             self._emit(opened)
@@ -120,12 +91,13 @@ class Optimizer:
             self.close()
             raise
 
-    def _start(self, opened: Opened, journal: Journal | None) -> None:
+    def _start(self, opened: Opened, journal: Journal | None, state: State | None = None) -> None:
         self._opened = opened
         self._journal = journal
         self._lock = threading.RLock()
-        self._state: State | None = None
-        self._unclaimed: deque[int] = deque()
+        self._state = state
+        # Trials to be handed out (again) before new ones are made, in this order.
+        self._unclaimed = dict.fromkeys([] if state is None else state.pending)
 
     @classmethod
     def resume(cls, journal: str | Path) -> Self:
@@ -136,42 +108,35 @@ class Optimizer:
         optimizer = cls.__new__(cls)
         file, events = Journal.open(journal)
         try:
-            opened = events[0]
-            if not isinstance(opened, Opened):
-                raise JournalError(f"{journal} does not begin with the header of a run: it is not a journal of nestbo")
-            optimizer._start(opened, file)
-            optimizer._state = reduce(step, events, None)
-            optimizer._unclaimed.extend(optimizer.state.pending)
-            if not len(optimizer.state.embeddings):
-                optimizer._embed()
-            optimizer._settle()
+            optimizer._continue(file, events)  # noqa: SLF001 - the constructor would begin a new run
         except BaseException:
             file.close()
             raise
-        now = versions()
-        changed = [f"{name} {then} -> {now[name]}" for name, then in opened.versions.items() if now.get(name, then) != then]
+        return optimizer
+
+    def _continue(self, journal: Journal, events: list[Event]) -> None:
+        state = replay(events, journal.path)
+        opened = next(event for event in events if isinstance(event, Opened))
+        changed = changed_versions(opened)
         if changed:
             _log.warning(
-                "%s was recorded with other versions (%s): the run goes on, but its last bits may differ from an "
+                "this run was recorded with other versions (%s): it goes on, but its last bits may differ from an "
                 "uninterrupted one",
-                journal,
                 ", ".join(changed),
             )
-        return optimizer
+        self._start(opened, journal, state)
+        if not len(self.state.embeddings):
+            self._embed()
+        self._settle()
 
     def must_match(self, expected: Mapping[str, Any], *, target: str | None = None) -> None:
         """Make sure that a resumed run is the one that was meant.
 
         Args:
-            expected: What to compare with what the journal recorded: any of space, settings (as described), noisy, seed.
+            expected: What to compare with the record: any of space and settings (as described), noisy, seed.
             target: The name of the function; another one is only warned about, since functions get renamed.
         """
-        for name, wanted in expected.items():
-            difference = _first_difference(name, getattr(self._opened, name), wanted)
-            if difference is not None:
-                raise JournalMismatch(
-                    f"the journal was recorded with another {name}: {difference}; use the recorded one, or a new journal"
-                )
+        must_match(self._opened, expected)
         if target is not None and self._opened.target not in (None, target):
             _log.warning("the journal was recorded for %s, now it is %s", self._opened.target, target)
 
@@ -204,6 +169,12 @@ class Optimizer:
             return self.budget - len(self.state.trials) + len(self._unclaimed)
 
     @property
+    def unclaimed(self) -> int:
+        """Trials that are handed out again before new ones are made: after a resume, or a failure that is retried."""
+        with self._lock:
+            return len(self._unclaimed)
+
+    @property
     def pending(self) -> list[Trial]:
         """Trials without an answer, oldest first."""
         with self._lock:
@@ -229,18 +200,18 @@ class Optimizer:
 
         Args:
             count: How many.
-            synchronous: Whether their results enter the model together, in the order of the trials, once all are there:
-                the run then does not depend on which of them was faster.
+            synchronous: Whether the results of the new ones among them enter the model together, in the order of the
+                trials, once all are there: the run then does not depend on which of them was faster.
         """
-        count = _positive("count", count)
+        count = whole("count", count, least=1)
         with self._lock:
-            again = [self._unclaimed.popleft() for _ in range(min(count, len(self._unclaimed)))]
-            try:
-                fresh = self._propose(count - len(again), synchronous=synchronous) if count > len(again) else []
-            except BaseException:
-                self._unclaimed.extendleft(reversed(again))
-                raise
-            return [self._trial(number) for number in [*again, *fresh]]
+            missing = count - len(self._unclaimed)
+            if missing > 0:
+                self._unclaimed.update(dict.fromkeys(self._propose(missing, synchronous=synchronous)))
+            trials = [self._trial(number) for number in islice(self._unclaimed, count)]
+            for trial in trials:
+                del self._unclaimed[trial.id]
+            return trials
 
     def tell(
         self,
@@ -260,9 +231,8 @@ class Optimizer:
             worker: Where.
             attributes: Anything JSON-able to keep with the trial.
         """
-        number = _number(trial)
-        value = checked_value(value)
-        about: dict[str, Any] = {"seconds": seconds, "worker": worker, "attributes": dict(attributes or {}), "time": time.time()}
+        number, value = trial_number(trial), checked_value(value)
+        about = _about(seconds, worker, attributes)
         if math.isfinite(value):
             self._answer(Told(number, value, **about))
         else:
@@ -288,9 +258,8 @@ class Optimizer:
             worker: Where.
             attributes: Anything JSON-able to keep with the trial.
         """
-        number = _number(trial)
-        about: dict[str, Any] = {"seconds": seconds, "worker": worker, "attributes": dict(attributes or {}), "time": time.time()}
-        self._answer(Failed(number, str(reason) or "no reason given", counts=not retry, **about))
+        about = _about(seconds, worker, attributes)
+        self._answer(Failed(trial_number(trial), str(reason) or "no reason given", counts=not retry, **about))
 
     def add(self, x: ArrayLike | Mapping[str, float], value: float) -> None:
         """An evaluation that is known already, before the first `ask`.
@@ -305,7 +274,7 @@ class Optimizer:
 
     def extend(self, budget: int) -> None:
         """Raise the budget. The schedule of the target dimension stays as planned."""
-        budget = _positive("budget", budget)
+        budget = whole("budget", budget, least=1)
         with self._lock:
             if budget < self.budget:
                 raise SettingsError(f"the budget is {self.budget} already, got {budget}: it can only be raised")
@@ -313,9 +282,11 @@ class Optimizer:
                 self._emit(Extended(budget, time.time()))
 
     def stop(self, status: Status, message: str) -> None:
-        """Record why the run ended. It goes on if anybody asks again."""
+        """Record why the run ended. It goes on if anybody asks or tells again."""
         with self._lock:
-            self._emit(Stopped(int(status), message, time.time()))
+            stopped = self.state.stopped
+            if stopped is None or (stopped.status, stopped.message) != (int(status), message):
+                self._emit(Stopped(int(status), message, time.time()))
 
     def result(self) -> Result:
         """What was found so far."""
@@ -356,6 +327,7 @@ class Optimizer:
                 + (f"ask for at most {left}" if left else "tell what is pending, or extend the budget")
             )
         began = time.perf_counter()
+        self._settle()
         suggestion = self._suggestion(count)
         state = self.state
         self._emit(
@@ -377,28 +349,38 @@ class Optimizer:
         return range(first, first + count)
 
     def _suggestion(self, count: int) -> Suggestion:
-        """Points to hand out; a subspace without a new point is split until there is one."""
+        """Points to hand out. A region without a new point has ended: it is split, or restarted, until there is one."""
+        restarts = 0
         while True:
             state = self.state
-            if not len(state.embeddings):
-                raise NestboError("the run has no embedding")
             try:
                 with blas_threads(state.settings.blas_threads):
                     return propose(state, count)
             except NoNewPoint:
-                if state.target_dim >= state.largest_dim:
+                if state.target_dim < state.largest_dim:
+                    self._split()
+                    continue
+                # A design looks everywhere; under a cap everywhere is only the subspace of its embedding.
+                if state.in_design and (state.target_dim == state.space.dim or restarts == FRESH_EMBEDDINGS):
                     raise SpaceExhausted(
                         f"space exhausted: {len(state.tried)} points of {state.space!r} have been tried and no new one "
-                        "was found; ask for fewer at once, or take what there is"
+                        "was found: ask for fewer at once, or take what there is"
                     ) from None
-                self._split()
+                self._restart()
+                restarts += 1
 
     def _answer(self, event: Told | Failed) -> None:
         with self._lock:
             self._emit(event)
             if isinstance(event, Failed) and not event.counts:
-                self._unclaimed.append(event.trial)
-            self._settle()
+                self._unclaimed[event.trial] = None
+            else:
+                self._unclaimed.pop(event.trial, None)
+            try:
+                self._settle()
+            except JournalWriteError as error:
+                # The answer itself is safe, so the caller must not tell again.
+                _log.warning("the answer of trial %d is saved, but what follows is not: %s", event.trial, error)
 
     def _settle(self) -> None:
         """Do what is due."""
@@ -407,8 +389,6 @@ class Optimizer:
                 self._split()
             case "restart":
                 self._restart()
-            case None:
-                pass
 
     def _embed(self) -> None:
         state = self._state
@@ -441,61 +421,8 @@ class Optimizer:
         self._state = new
 
 
-def checked_value(value: object) -> float:
-    """What a function returned, as a float; an error that says what to return otherwise."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_):
-        return float(value)
-    if value is None:
-        raise ObjectiveError("the function returned None: return the value as a float (is a `return` missing?)")
-    shape = getattr(value, "shape", None)
-    given = f"{type(value).__name__}" + (f" of shape {shape}" if shape is not None else f" {value!r:.60}")
-    raise ObjectiveError(f"the function must return one real number, got {given}: return float(...)")
-
-
-def versions() -> dict[str, str]:
-    """What the last bit of a run depends on."""
-    return {
-        "nestbo": __version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def _first_difference(name: str, recorded: Any, wanted: Any) -> str | None:
-    """Where two descriptions differ first, in words; None if they do not."""
-    if isinstance(recorded, Mapping) and isinstance(wanted, Mapping):
-        for key in [*recorded, *(key for key in wanted if key not in recorded)]:
-            difference = _first_difference(str(key), recorded.get(key), wanted.get(key))
-            if difference is not None:
-                return difference
-        return None
-    if isinstance(recorded, list) and isinstance(wanted, list) and len(recorded) == len(wanted):
-        differences = (_first_difference(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(recorded, wanted, strict=True)))
-        return next((difference for difference in differences if difference is not None), None)
-    return None if recorded == wanted else f"{name} was {recorded!r:.80}, now it is {wanted!r:.80}"
-
-
-def _number(trial: Trial | int) -> int:
-    if isinstance(trial, Trial):
-        return trial.id
-    if isinstance(trial, numbers.Integral) and not isinstance(trial, bool):
-        return int(trial)
-    raise TrialError(f"a trial is what `ask` returned, or its number, got {trial!r:.60}: pass that")
-
-
-def _positive(name: str, value: int) -> int:
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 1:
-        return int(value)
-    raise SettingsError(f"{name} must be a whole number of at least 1, got {value!r:.60}: choose one")
-
-
-def _checked_settings(settings: Settings | None) -> Settings:
-    if settings is None:
-        return Settings()
-    if not isinstance(settings, Settings):
-        raise SettingsError(f"settings must be a nestbo.Settings, got {type(settings).__name__}: write Settings(...)")
-    return settings
+def _about(seconds: float | None, worker: str | None, attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is recorded beside an answer."""
+    if attributes is not None and not isinstance(attributes, Mapping):
+        raise SettingsError(f"attributes must be a dictionary, got {type(attributes).__name__}: write {{name: value}}")
+    return {"seconds": seconds, "worker": worker, "attributes": dict(attributes or {}), "time": time.time()}

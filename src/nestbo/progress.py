@@ -40,9 +40,8 @@ class ProgressLine:
 def describe(state: State, seconds_per_suggestion: float) -> str:
     """A state in one line: evaluation, best value, target dimension, trust region length, seconds per suggestion."""
     best = f"{state.best_value:.6g}" if state.best is not None else "none yet"
-    failures = sum(1 for outcome in state.outcomes if outcome.reason is not None)
     return (
         f"evaluation {len(state.outcomes)}/{state.budget}  best {best}  target dimension {state.target_dim}/"
         f"{state.space.dim}  region {state.trust.length:.3g}  {seconds_per_suggestion:.3f} s/suggestion"
-        + (f"  {failures} failed" if failures else "")
+        + (f"  {state.failures} failed" if state.failures else "")
     )

@@ -30,10 +30,13 @@ Array = NDArray[np.float64]
 MARGIN_FLOOR = 1e-12
 """Smallest margin, relative to the best value: the paper's guarantees need it to be positive."""
 ATTEMPTS = 200
-"""Candidates that are looked at, best first, before the others count as duplicates too."""
+"""Candidates that are looked at, best first, before the others count as duplicates too; in spaces with integers, where
+rounding makes many of them equal, all are looked at. Also the designs that are drawn in search of a new point."""
+ENUMERABLE = 2**20
+"""Spaces with at most so many points are searched for the last ones point by point."""
 
 
-class NoNewPoint(Exception):  # noqa: N818 - it is an outcome, which the shell answers with a split
+class NoNewPoint(Exception):  # noqa: N818 - it is an outcome, which the shell answers with a split or a restart
     """Every point that was looked at in this subspace has been tried."""
 
 
@@ -65,12 +68,13 @@ def propose(state: State, count: int) -> Suggestion:
 
     Raises:
         NoNewPoint: All points of the subspace that were looked at have been tried.
-        SpaceExhausted: All points of the space have been tried.
+        SpaceExhausted: The space has fewer points that were not tried.
     """
-    if len(state.tried) >= state.space.size:
+    if count > state.untried:
+        left = int(state.untried)
         raise SpaceExhausted(
-            f"space exhausted: all {len(state.tried)} points of {state.space!r} have been tried; "
-            "there is nothing left to ask"
+            f"space exhausted: {len(state.tried)} of the {state.space.size:.0f} points of {state.space!r} have been "
+            f"tried, {count} more asked for: " + (f"ask for at most {left}" if left else "there is nothing left to ask")
         )
     chosen = _Chosen(state)
     if state.in_design:
@@ -98,7 +102,8 @@ def propose(state: State, count: int) -> Suggestion:
     chosen.keep_apart(hyper.lengthscales, state.settings.minimum_distance)
     for draw in draws:
         wanted = len(chosen) + 1
-        for z in _best_first(points, draw, low, high):
+        few = len(draw) if state.space.is_integer.any() else ATTEMPTS
+        for z in _best_first(points, draw, low, high, few):
             if chosen.add(z) == wanted:
                 break
         else:
@@ -184,14 +189,14 @@ class _Chosen:
 
 
 def _design(state: State) -> Iterator[Array]:
-    """Points of the design that were not handed out yet, in order; then uniform ones, many but not for ever.
+    """Points of the design that were not handed out yet, in order; then more, many but not for ever.
 
-    The first lineage begins at the origin, where the user has one whose value is not known yet, and goes on with Latin
-    hypercubes. A restart is uniform, as the guarantee of convergence needs it.
+    The first lineage begins at the origin, where the user has one whose value was not known before the run, and goes on
+    with Latin hypercubes. A restart is uniform, as the guarantee of convergence needs it.
     """
     d, size = state.target_dim, state.settings.initial_points
     first = state.in_first_lineage
-    origin = first and state.space.has_origin and not (state.model_z.array == 0.0).all(axis=1).any()
+    origin = first and state.space.has_origin and not _knows_origin(state)
     index = state.design_asked
     if origin and index == 0:
         yield np.zeros(d)
@@ -203,6 +208,22 @@ def _design(state: State) -> Iterator[Array]:
             strata = rng.permuted(np.tile(np.arange(size), (d, 1)), axis=1).T  # size x d, a permutation per column
             shares = (strata + shares) / size
         yield from 2.0 * shares[max(0, index - block * size) :] - 1.0
+    if d == state.space.dim and state.space.size <= ENUMERABLE:
+        yield from _every_point(state)
+
+
+def _knows_origin(state: State) -> bool:
+    """Whether the value at the origin was known before the run."""
+    return any(trial < 0 and not z.any() for z, trial in zip(state.model_z.array, state.model_trials, strict=True))
+
+
+def _every_point(state: State) -> Iterator[Array]:
+    """All points of a finite space, in random order, where the target space is all of it."""
+    space = state.space
+    counts = (space.high - space.low + 1.0).astype(np.int64)  # D
+    for index in stream(state.seed, "every", len(state.trials)).permutation(int(space.size)):
+        x = space.low + np.array(np.unravel_index(index, counts), dtype=np.float64)
+        yield state.embedding.project(space.to_unit(x))
 
 
 def _fit(state: State, y: Array, rng: np.random.Generator) -> Hyper:
@@ -233,9 +254,9 @@ def _best_mean(state: State, posterior: Posterior) -> tuple[int, float]:
     return index, float(means[index])
 
 
-def _best_first(points: Offsets, draw: Array, low: Array, high: Array) -> Iterator[Array]:
-    """The candidates with the smallest drawn values, in order."""
-    few = min(ATTEMPTS, len(draw))
+def _best_first(points: Offsets, draw: Array, low: Array, high: Array, few: int) -> Iterator[Array]:
+    """The few candidates with the smallest drawn values, in order."""
+    few = min(few, len(draw))
     smallest = np.argpartition(draw, few - 1)[:few]
     for index in smallest[np.argsort(draw[smallest], kind="stable")]:
         yield np.clip(points.point(int(index)), low, high)

@@ -96,7 +96,9 @@ class Result:
             "target_dim": self.target_dims,
         }
         names = space.names or tuple(f"x{i}" for i in range(space.dim))
-        return pd.concat([pd.DataFrame(columns), pd.DataFrame(self.points, columns=list(names))], axis=1)
+        # A parameter may be called "value" too.
+        labels = [f"params_{name}" if name in columns else name for name in names]
+        return pd.concat([pd.DataFrame(columns), pd.DataFrame(self.points, columns=labels)], axis=1)
 
     def __repr__(self) -> str:
         lines = {

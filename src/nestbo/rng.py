@@ -1,7 +1,7 @@
 """Randomness is a pure function of a seed and a purpose.
 
-There is no generator whose state would have to be saved: every draw comes from `stream(seed, purpose, id)`, so a resumed
-run draws what an uninterrupted one would have drawn, and the global state of NumPy is neither read nor changed.
+There is no generator whose state would have to be saved: every draw comes from `stream(seed, purpose, id)`, so a
+resumed run draws what an uninterrupted one would have drawn, and the global state of NumPy is neither read nor changed.
 """
 
 import operator

@@ -4,6 +4,7 @@ The defaults are chosen by measurement (docs/decisions); `Settings.paper()` rest
 """
 
 import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self
@@ -23,8 +24,8 @@ class Settings:
         reach_input_dim_by: Evaluations by which the largest target dimension should be reached (m_D in the paper); None
             for min(1000, budget).
         max_target_dim: Never search more target dimensions than this; None for no cap.
-        initial_length, minimum_length, maximum_length: Base side length of the trust region, at its birth, below which it
-            has collapsed, and beyond which it does not grow.
+        initial_length, minimum_length, maximum_length: Base side length of the trust region, at its birth, below which
+            it has collapsed, and beyond which it does not grow.
         region_shape: Power of the length-scales that shapes the region: 1 as in the paper (sides proportional to the
             length-scales), 0 for a cube.
         success_tolerance: Successes in a row that double the length.
@@ -37,8 +38,8 @@ class Settings:
         lengthscale_bounds, signal_bounds: Box of the surrogate's hyperparameters.
         noise_floor, noise_ceiling: Box of the noise variance, in units of standardised values.
         draw_noise: Add the noise variance to the draw from the posterior, which explores more.
-        fit: "warm" climbs from the previous fit and, every `fresh_fit_every` fits, also from a fresh start; "paper" refines
-            the best of many random starts at every evaluation.
+        fit: "warm" climbs from the previous fit and, every `fresh_fit_every` fits, also from a fresh start; "paper"
+            refines the best of many random starts at every evaluation.
         fit_iterations: At most so many steps of a climb.
         fresh_fit_every: Fits between fresh starts.
         initial_lengthscale: Length-scale of a fresh start, times sqrt(d).
@@ -79,27 +80,24 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, least in _WHOLE.items():
-            value = getattr(self, name)
-            if value is None and name in _OPTIONAL:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise SettingsError(f"{name} must be a whole number of at least {least}, got {value!r}: choose a larger one")
+            if not (name in _OPTIONAL and getattr(self, name) is None):
+                self._set(name, _whole(name, getattr(self, name), least))
         for name in _POSITIVE:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < math.inf:
-                raise SettingsError(f"{name} must be a positive number, got {value!r}: choose one")
+            self._set(name, _number(name, getattr(self, name), positive=True))
+        self._set("region_shape", _number("region_shape", self.region_shape, positive=False))
         for name in ("lengthscale_bounds", "signal_bounds"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple | list) or len(value) != 2:
-                raise SettingsError(f"{name} must be a pair (low, high), got {value!r}: give two numbers")
-            object.__setattr__(self, name, (float(value[0]), float(value[1])))
+            self._set(name, _pair(name, getattr(self, name)))
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise SettingsError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}: choose one")
+                raise SettingsError(f"{name} must be one of {choices}, got {getattr(self, name)!r}: choose one")
         if not isinstance(self.draw_noise, bool):
             raise SettingsError(f"draw_noise must be True or False, got {self.draw_noise!r}: choose one")
         # The parts check what concerns several settings at once.
         _ = self.limits, self.bounds
+
+    def _set(self, name: str, value: object) -> None:
+        """Replace a setting by its checked value, while the settings are being made."""
+        object.__setattr__(self, name, value)
 
     @property
     def limits(self) -> RegionLimits:
@@ -113,7 +111,7 @@ class Settings:
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The letter of the paper: its fit, its margin, its noise floor, a draw of the function itself."""
+        """The paper's letter: its fit, margin, noise floor and region, outliers as they are, a draw of the function."""
         letter: dict[str, Any] = {
             "reach_input_dim_by": 1000,
             "margin_unit": "value",
@@ -125,6 +123,7 @@ class Settings:
             "lengthscale_bounds": (0.005, 10.0),
             "signal_bounds": (0.05, 20.0),
             "moving_coordinates": 20.0,
+            "winsorize": 1e100,
         }
         return cls(**{**letter, **changes})
 
@@ -138,8 +137,34 @@ class Settings:
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(description) - known)
         if unknown:
-            raise SettingsError(f"unknown settings {unknown}: this was written by a newer version of nestbo")
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in description.items()})
+            raise SettingsError(f"got unknown settings {unknown}, which a newer nestbo has written: upgrade nestbo")
+        values: dict[str, Any] = dict(description)
+        return cls(**values)
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    """A whole number, of whatever integer type."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least:
+        return int(value)
+    raise SettingsError(f"{name} must be a whole number of at least {least}, got {value!r}: choose another")
+
+
+def _number(name: str, value: object, *, positive: bool) -> float:
+    """A finite number, of whatever real type."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        number = float(value)
+        if math.isfinite(number) and (number > 0.0 if positive else number >= 0.0):
+            return number
+    raise SettingsError(
+        f"{name} must be a number {'above' if positive else 'of at least'} 0, got {value!r}: choose another"
+    )
+
+
+def _pair(name: str, value: object) -> tuple[float, float]:
+    """Two positive numbers; lists come from a description."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise SettingsError(f"{name} must be a pair (low, high), got {value!r}: give two numbers")
+    return _number(name, value[0], positive=True), _number(name, value[1], positive=True)
 
 
 _WHOLE = {

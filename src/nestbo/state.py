@@ -7,7 +7,7 @@ restart: their observations share one model, carried from region to region by th
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from nestbo.events import (
     Told,
 )
 from nestbo.gp.hyper import Hyper
+from nestbo.records import Known, Outcome, Proposal
 from nestbo.region import TrustRegion
 from nestbo.schedule import Schedule
 from nestbo.settings import Settings
@@ -43,48 +44,6 @@ DEFAULT_REACH = 1000
 """m_D of the paper's experiments."""
 IN_SUBSPACE = 1e-9
 """A known point counts as lying in the subspace if its lift comes this close in every coordinate of [-1, 1]."""
-
-
-@dataclass(frozen=True, eq=False)
-class Proposal:
-    """A point that was handed out.
-
-    Attributes:
-        region: The region it belongs to.
-        z: (d,), in that region's target space.
-        design: Whether it belongs to a design.
-        tolerance: Failures in a row that halve the region, as of when it was proposed.
-        margin: How much better than the best a success has to be.
-        incumbent: For noisy runs the value to beat instead of the best.
-        batch: First and last trial of the synchronous batch it belongs to.
-    """
-
-    region: int
-    z: Array
-    design: bool
-    tolerance: int
-    margin: float
-    incumbent: float | None
-    batch: tuple[int, int] | None
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What came of a trial: a value, or nan and a reason."""
-
-    trial: int
-    value: float
-    reason: str | None
-    seconds: float | None
-    attributes: Mapping[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """An evaluation from before the run: the point (D,) in the user's units, and its value."""
-
-    x: Array
-    value: float
 
 
 Due = Literal["split", "restart"]
@@ -122,10 +81,11 @@ class State:
         hyper: The last fit, carried over splits.
         due: What has to happen before anything is asked.
         recommendations: For noisy runs, of lineages that ended.
-        failures_in_row: Failed evaluations since the last value.
+        failures: Failed evaluations.
+        failures_in_row: Those since the last value.
         best: Trial with the best value (known evaluations count down from -1); None if there is none.
         best_value: Its value; inf if there is none.
-        stopped: Why the run ended, until somebody asks again.
+        stopped: Why the run ended, until it goes on.
     """
 
     space: Space
@@ -155,6 +115,7 @@ class State:
     hyper: Hyper | None = None
     due: Due | None = None
     recommendations: Log[Recommendation] = field(default_factory=Log)
+    failures: int = 0
     failures_in_row: int = 0
     best: int | None = None
     best_value: float = math.inf
@@ -184,6 +145,11 @@ class State:
     def in_design(self) -> bool:
         """Whether the next point comes from a design: until its results are in and one of them is a value."""
         return self.design_left > 0 or not math.isfinite(self.model_best)
+
+    @property
+    def untried(self) -> float:
+        """Points of the space that have not been tried; infinite with a real parameter."""
+        return self.space.size - len(self.tried)
 
     @property
     def in_first_lineage(self) -> bool:
@@ -232,29 +198,18 @@ def step(state: State | None, event: Event) -> State:
     """The state after an event. Raises, without any change, if the event cannot happen in this state."""
     if isinstance(event, Opened):
         if state is not None:
-            raise JournalError("a run can be opened only once: the journal has a second header")
+            raise JournalError("a run can be opened only once, here is a second header: keep one run per journal")
         return start(event)
     if state is None:
-        raise JournalError(f"a run must begin with its header, got {type(event).__name__}: the journal lacks its first line")
-    match event:
-        case Embedded() | Restarted():
-            return _embedded(state, event)
-        case Asked():
-            return _asked(state, event)
-        case Told():
-            outcome = Outcome(event.trial, event.value, None, event.seconds, event.attributes)
-            return _answered(_checked(state, event.trial), outcome)
-        case Failed(counts=True):
-            outcome = Outcome(event.trial, math.nan, event.reason, event.seconds, event.attributes)
-            return _answered(_checked(state, event.trial), outcome)
-        case Failed():
-            return _checked(state, event.trial)
-        case Added():
-            return _added(state, event)
-        case Extended():
-            return replace(state, budget=max(state.budget, event.budget))
-        case Stopped():
-            return replace(state, stopped=event)
+        raise JournalError(
+            f"a run must begin with its header, got {type(event).__name__}: restore the journal's first line"
+        )
+    return _TRANSITIONS[type(event)](state, event)
+
+
+def decide(state: State) -> Due | None:
+    """What has to happen before anything is asked: a split, a restart, or nothing."""
+    return state.due
 
 
 def _embedded(state: State, event: Embedded | Restarted) -> State:
@@ -275,9 +230,7 @@ def _embedded(state: State, event: Embedded | Restarted) -> State:
     if parent is not None:
         hyper = None if state.hyper is None else state.hyper.split(parent, state.settings.bounds)
         return _with_known(replace(grown, model_z=Rows.of(state.model_z.array[:, parent]), hyper=hyper))
-    fresh = replace(
-        _without_model(grown), hyper=None, design_asked=0, design_left=state.settings.initial_points
-    )
+    fresh = replace(_without_model(grown), hyper=None, design_asked=0, design_left=state.settings.initial_points)
     if isinstance(event, Embedded):
         return _with_known(fresh)
     if event.recommended is None:
@@ -287,22 +240,28 @@ def _embedded(state: State, event: Embedded | Restarted) -> State:
 
 def _without_model(state: State) -> State:
     """The state with an empty model of the current target dimension."""
-    return replace(
-        state, model_z=Rows(state.target_dim), model_y=Rows(), model_trials=Log[int](), model_best=math.inf
-    )
+    return replace(state, model_z=Rows(state.target_dim), model_y=Rows(), model_trials=Log[int](), model_best=math.inf)
 
 
 def _with_known(state: State) -> State:
-    """Known evaluations enter the first lineage's model once their point lies in the subspace, at the latest at d = D."""
+    """Known evaluations enter the first lineage's model once their point is in the subspace, at the latest at d = D."""
     if not len(state.known) or not state.in_first_lineage:
         return state
     present = {trial for trial in state.model_trials if trial < 0}
-    for number, known in enumerate(state.known):
-        u = state.space.to_unit(known.x)
-        z = state.embedding.project(u)
-        if -1 - number not in present and np.abs(state.embedding.lift(z) - u).max() <= IN_SUBSPACE:
-            state = _observe(state, np.clip(z, -1.0, 1.0), known.value, -1 - number)
+    for number in range(len(state.known)):
+        if -1 - number not in present:
+            state = _with_one_known(state, number)
     return state
+
+
+def _with_one_known(state: State, number: int) -> State:
+    """The state with a known evaluation in its model, if its point is in the subspace."""
+    known = state.known[number]
+    u = state.space.to_unit(known.x)  # D
+    z = state.embedding.project(u)  # d
+    if np.abs(state.embedding.lift(z) - u).max() > IN_SUBSPACE:
+        return state
+    return _observe(state, np.clip(z, -1.0, 1.0), known.value, -1 - number)
 
 
 def _observe(state: State, z: Array, value: float, trial: int) -> State:
@@ -352,7 +311,9 @@ def _asked(state: State, event: Asked) -> State:
 def _checked(state: State, trial: int) -> State:
     """The state, once it is sure that the trial waits for an answer."""
     if not 0 <= trial < len(state.trials):
-        raise TrialError(f"there is no trial {trial}, {len(state.trials)} have been asked for: tell what `ask` returned")
+        raise TrialError(
+            f"there is no trial {trial}, {len(state.trials)} have been asked for: tell what `ask` returned"
+        )
     if trial not in state.pending:
         raise TrialError(f"trial {trial} was answered already: each trial takes one answer, ask for a new one")
     return state
@@ -362,14 +323,16 @@ def _answered(state: State, outcome: Outcome) -> State:
     """A trial's outcome enters the record at once, the model at once or when its batch is complete."""
     proposal = state.trials[outcome.trial]
     pending = {trial: None for trial in state.pending if trial != outcome.trial}
-    better = outcome.value < state.best_value
+    better, failed = outcome.value < state.best_value, outcome.reason is not None
     state = replace(
         state,
         outcomes=state.outcomes.append(outcome),
         pending=MappingProxyType(pending),
         best=outcome.trial if better else state.best,
         best_value=outcome.value if better else state.best_value,
-        failures_in_row=0 if outcome.reason is None else state.failures_in_row + 1,
+        failures=state.failures + failed,
+        failures_in_row=state.failures_in_row + 1 if failed else 0,
+        stopped=None,
     )
     if proposal.batch is None:
         return _folded(state, outcome)
@@ -409,7 +372,7 @@ def _added(state: State, event: Added) -> State:
         raise TrialError(
             f"{len(state.trials)} trials have been asked for already: add known evaluations before the first ask"
         )
-    number = len(state.known)
+    number, before = len(state.known), state.space
     state = replace(state, known=state.known.append(Known(event.x, event.value)))
     if state.space.is_integer.any():
         state = replace(state, tried=state.tried.add(state.space.key(event.x)))
@@ -417,10 +380,43 @@ def _added(state: State, event: Added) -> State:
         state = replace(state, best=-1 - number, best_value=event.value)
         if not state.origin_chosen:
             state = replace(state, space=state.space.with_origin(event.x))
-    # The origin may have moved, so that every known point is looked at afresh.
-    return _with_known(_without_model(state)) if len(state.embeddings) else state
+    if not len(state.embeddings):
+        return state
+    # Where the origin has moved, so have all points in [-1, 1].
+    return _with_one_known(state, number) if state.space is before else _with_known(_without_model(state))
 
 
-def decide(state: State) -> Due | None:
-    """What has to happen before anything is asked: a split, a restart, or nothing."""
-    return state.due
+def _told(state: State, event: Told) -> State:
+    """A trial gave a value."""
+    outcome = Outcome(event.trial, event.value, None, event.seconds, event.attributes)
+    return _answered(_checked(state, event.trial), outcome)
+
+
+def _failed(state: State, event: Failed) -> State:
+    """A trial gave none; if that says nothing about the point, the trial stays pending."""
+    state = _checked(state, event.trial)
+    if not event.counts:
+        return state
+    return _answered(state, Outcome(event.trial, math.nan, event.reason, event.seconds, event.attributes))
+
+
+def _extended(state: State, event: Extended) -> State:
+    """More may be handed out."""
+    return replace(state, budget=max(state.budget, event.budget))
+
+
+def _stopped(state: State, event: Stopped) -> State:
+    """The run ended, for now."""
+    return replace(state, stopped=event)
+
+
+_TRANSITIONS: Mapping[type[Event], Callable[[State, Any], State]] = {
+    Embedded: _embedded,
+    Restarted: _embedded,
+    Asked: _asked,
+    Told: _told,
+    Failed: _failed,
+    Added: _added,
+    Extended: _extended,
+    Stopped: _stopped,
+}

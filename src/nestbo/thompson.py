@@ -1,8 +1,14 @@
-"""Candidates in a trust region, and the choice among them.
+"""Candidates for Thompson sampling in a trust region.
 
-Notation: `c` (d,) the centre, `low`, `high` (d,) the region's box, `m` candidates, `p` the probability that a coordinate
-moves. With d in the thousands a candidate differs from the centre in about `p d = 20` coordinates, so candidates are
-kept as sparse offsets and never as an m x d array.
+Notation:
+    d          target dimensionality
+    m          number of candidates
+    c          (d,) the centre
+    low, high  (d,) corners of the region's box
+    p          probability that a coordinate moves
+
+With d in the thousands a candidate differs from the centre in about `p d = 20` coordinates, so candidates are kept as
+sparse offsets and never as an m x d array.
 """
 
 from functools import lru_cache
@@ -38,30 +44,38 @@ def candidates(
     """
     d = len(center)
     if d <= moving:
-        share = _sobol(d, count) if d <= SOBOL_MAX_DIM else 0.0
-        share = np.mod(share + rng.random(d), 1.0) if d <= SOBOL_MAX_DIM else rng.random((count, d))
+        few = d <= SOBOL_MAX_DIM
+        share = np.mod(_sobol(d, count) + rng.random(d), 1.0) if few else rng.random((count, d))  # m x d
         return Offsets(center, low + share * (high - low) - center)
-    rows, columns = moving_coordinates(count, d, moving / d, rng)
-    values = rng.uniform(low[columns], high[columns])
-    starts = np.searchsorted(rows, np.arange(count + 1))
+    rows, columns = moving_coordinates(count, d, moving / d, rng)  # nnz each
+    values = rng.uniform(low[columns], high[columns])  # nnz
+    starts = np.searchsorted(rows, np.arange(count + 1))  # m + 1
     return Offsets(center, csr_array((values - center[columns], columns, starts), shape=(count, d)))
 
 
 def moving_coordinates(
     count: int, d: int, p: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which coordinates move: each independently with probability p, at least one in every row.
+    """Which coordinates move: each independently with probability p, and one of all d where none would.
 
     The gaps between successes of a Bernoulli sequence are geometric, so the cost is that of the coordinates that move.
 
+    Args:
+        count: Number of rows, m.
+        d: Number of columns.
+        p: Probability, in (0, 1].
+        rng: Source of randomness.
+
     Returns:
-        Row and column of each, in row-major order.
+        Row and column (nnz,) of each, in row-major order, none twice.
     """
     total = count * d
     expected = total * p
     flat = np.empty(0, dtype=np.int64)
     while flat.size == 0 or flat[-1] < total:
         gaps = rng.geometric(p, int(expected + 4.0 * np.sqrt(expected) + 16))
+        # A gap may be as large as an integer can be; sums must not pass that. Beyond the end all are alike.
+        np.minimum(gaps, total + 1, out=gaps)
         flat = np.append(flat, (flat[-1] if flat.size else -1) + np.cumsum(gaps))
     flat = flat[flat < total]
     still = np.flatnonzero(np.bincount(flat // d, minlength=count) == 0)

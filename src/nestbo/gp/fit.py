@@ -1,10 +1,17 @@
 """The marginal likelihood in closed form, and the searches that maximise it.
 
-Notation: `X` (n, d) inputs, `y` (n,) standardised values, `l` (d,) length-scales, `s` signal variance, `v` noise variance,
-`theta` = log(l, s, v); `K = s k(X, X) + v I = C C'`, `alpha = K^-1 (y - m)`.
+Notation:
+    X      (n, d) inputs
+    y      (n,) standardised values
+    l      (d,) length-scales, `s` signal variance, `v` noise variance
+    theta  (d + 2,) log of l, s, v
+    m      constant mean
+    K      (n, n) s k(X, X) + v I = C C'
+    alpha  (n,) K^-1 (y - m)
 
-The constant mean `m` is not searched for: for given `theta` its best value has a closed form. It carries a standard normal
-prior (the values are standardised), without which a long length-scale would let it leave the range of the data.
+The constant mean is not searched for: for given `theta` its best value has a closed form. It carries a standard normal
+prior (the values are standardised), without which a long length-scale would let it leave the range of the data. The
+prior adds `-m^2 / 2` to the log likelihood.
 """
 
 from collections.abc import Callable
@@ -13,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
+from scipy.optimize import Bounds as Box
 from scipy.optimize import minimize
 
 from nestbo.errors import FitError
@@ -21,9 +29,8 @@ from nestbo.gp.kernel import matern, matern_with_slope, squared_distances
 
 Array = NDArray[np.float64]
 
-JITTER = 1e-10
-"""First addition to the diagonal, relative to the signal variance; it grows a hundredfold until the factor exists."""
-MAX_JITTER = 1e-2
+JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+"""Additions to the diagonal that are tried in turn, relative to its largest element."""
 
 
 def cholesky(K: Array) -> tuple[Array, float]:
@@ -34,18 +41,25 @@ def cholesky(K: Array) -> tuple[Array, float]:
 
     Returns:
         The factor (n, n), whose upper triangle is not cleared, and what was added to the diagonal.
+
+    Raises:
+        FitError: No jitter helped.
     """
-    added, scale = 0.0, float(np.max(np.diagonal(K)))
-    jitter = JITTER * scale
-    while jitter <= MAX_JITTER * scale * 1.01:
+    n, largest = len(K), float(np.max(np.diagonal(K)))
+    for relative in JITTERS:
+        added = relative * largest
+        matrix = K
+        if relative:
+            matrix = K.copy()
+            matrix.flat[:: n + 1] += added
         # The transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants: no copy but one.
-        factor, info = lapack.dpotrf((K + added * np.eye(len(K)) if added else K).T, lower=1, clean=0)
-        if info == 0:
+        factor, info = lapack.dpotrf(matrix.T, lower=1, clean=0)
+        # LAPACK may pass a nan on without a word; wherever it was, it ends on the diagonal.
+        if info == 0 and np.isfinite(np.diagonal(factor)).all():
             return factor, added
-        added, jitter = jitter, 100.0 * jitter
     raise FitError(
-        f"the covariance of {len(K)} observations has no Cholesky factor even with jitter {added:.0e}: "
-        "this happens only with values that are not finite"
+        f"the covariance of {n} points has no Cholesky factor, even with {JITTERS[-1]:g} of its largest variance "
+        f"{largest:g} added to the diagonal: check that all points and hyperparameters are finite"
     )
 
 
@@ -57,7 +71,7 @@ class Factorised:
         factor: (n, n), lower triangle of the Cholesky factor of K.
         mean: The constant mean.
         alpha: (n,), K^-1 (y - mean).
-        value: Log marginal likelihood (with the prior of the mean).
+        value: Log marginal likelihood, with the prior of the mean unless that was given.
     """
 
     factor: Array
@@ -67,16 +81,24 @@ class Factorised:
 
 
 def factorise(K: Array, y: Array, *, mean: float | None = None) -> tuple[Factorised, float]:
-    """Factor, mean, weights and log likelihood for a covariance matrix (n, n); also the jitter that was added."""
-    factor, jitter = cholesky(K)
+    """Factor, mean, weights and log likelihood.
+
+    Args:
+        K: (n, n), covariance of the data, noise included.
+        y: (n,).
+        mean: A fixed mean, or None for the best one, `1' K^-1 y / (1' K^-1 1 + 1)`.
+
+    Returns:
+        These, and the jitter that was added to the diagonal of K.
+    """
     n = len(y)
-    both, _ = lapack.dpotrs(factor, np.column_stack([y, np.ones(n)]), lower=1)  # n x 2
+    factor, jitter = cholesky(K)
+    both, _ = lapack.dpotrs(factor, np.column_stack([y, np.ones(n)]), lower=1)  # n x 2, K^-1 y and K^-1 1
+    prior = 0.0
     if mean is None:
         mean = float(both[:, 0].sum() / (both[:, 1].sum() + 1.0))
         prior = -0.5 * mean**2
-    else:
-        prior = 0.0
-    alpha = both[:, 0] - mean * both[:, 1]
+    alpha = both[:, 0] - mean * both[:, 1]  # n
     value = (
         -0.5 * float(alpha @ (y - mean))
         - float(np.log(np.diagonal(factor)).sum())
@@ -87,9 +109,9 @@ def factorise(K: Array, y: Array, *, mean: float | None = None) -> tuple[Factori
 
 
 def log_likelihood(theta: Array, X: Array, y: Array, *, mean: float | None = None) -> float:
-    """Log marginal likelihood at `theta` (d + 2,)."""
-    scaled = X * np.exp(-theta[:-2])
-    K = np.exp(theta[-2]) * matern(squared_distances(scaled, scaled))
+    """Log marginal likelihood; the arguments are those of `log_likelihood_and_gradient`."""
+    scaled = X * np.exp(-theta[:-2])  # n x d
+    K = np.exp(theta[-2]) * matern(squared_distances(scaled, scaled))  # n x n
     K.flat[:: len(y) + 1] += np.exp(theta[-1])
     return factorise(K, y, mean=mean)[0].value
 
@@ -109,28 +131,28 @@ def log_likelihood_and_gradient(theta: Array, X: Array, y: Array, *, mean: float
     n = len(y)
     scaled = X * np.exp(-theta[:-2])  # n x d
     signal, noise = np.exp(theta[-2:])
-    correlation, slope = matern_with_slope(squared_distances(scaled, scaled))
-    correlation *= signal
-    correlation.flat[:: n + 1] += noise
-    fit, jitter = factorise(correlation, y, mean=mean)
-    inverse, _ = lapack.dpotri(fit.factor, lower=1)  # only the lower triangle is valid
-    trace = float(np.trace(inverse))
-    # weights = (alpha alpha' - K^-1) * s * slope: its lower triangle is built, then mirrored.
+    K, slope = matern_with_slope(squared_distances(scaled, scaled))  # n x n each
+    K *= signal
+    K.flat[:: n + 1] += noise
+    fit, jitter = factorise(K, y, mean=mean)
+    inverse, _ = lapack.dpotri(fit.factor, lower=1)  # n x n, valid in the lower triangle only
+
+    # Each derivative is tr(A dK) / 2 with A = alpha alpha' - K^-1, n x n.
+    gradient = np.empty_like(theta)
     weights = np.multiply.outer(fit.alpha, fit.alpha)
-    weights -= inverse.T  # the upper triangle of the C-ordered result is valid
+    weights -= inverse.T  # hence A in the upper triangle
     weights *= slope
     weights *= signal
     weights = np.triu(weights)
-    weights += np.triu(weights, 1).T
-    gradient = np.empty_like(theta)
-    # sum_ik W_ik (s_ij - s_kj)^2 / 2 = sum_i w_i s_ij^2 - sum_i s_ij (W s)_ij
+    weights += np.triu(weights, 1).T  # W = s A * slope
+    # With z = scaled: sum_ik W_ik (z_ij - z_kj)^2 / 2 = sum_i z_ij^2 (W 1)_i - sum_i z_ij (W z)_ij
     gradient[:-2] = np.einsum("ij,ij,i->j", scaled, scaled, weights.sum(axis=1))
     gradient[:-2] -= np.einsum("ij,ij->j", scaled, weights @ scaled)
-    # tr((alpha alpha' - K^-1) dK) without another n x n pass, since s k = K - v I.
-    squared_alpha = float(fit.alpha @ fit.alpha)
-    gradient[-1] = 0.5 * noise * (squared_alpha - trace)
-    quadratic = 2.0 * (-0.5 * float(fit.alpha @ (y - fit.mean)))
-    gradient[-2] = 0.5 * (-quadratic - n - (noise + jitter) * (squared_alpha - trace))
+    # The variances need no further n x n product: dK is v I for the noise and s k = K - (v + jitter) I for the signal,
+    # and tr(A K) = alpha' (y - m) - n.
+    trace = float(fit.alpha @ fit.alpha) - float(np.trace(inverse))  # tr(A)
+    gradient[-2] = 0.5 * (float(fit.alpha @ (y - fit.mean)) - n - (noise + jitter) * trace)
+    gradient[-1] = 0.5 * noise * trace
     return fit.value, gradient
 
 
@@ -139,10 +161,15 @@ def default_start(d: int, bounds: Bounds, *, lengthscale: float) -> Hyper:
 
     Distances in `[-1, 1]^d` grow like sqrt(d); with length-scales that do not, all points would look unrelated, and the
     gradient of the likelihood would vanish.
+
+    Args:
+        d: Number of length-scales.
+        bounds: The box to stay in.
+        lengthscale: Each length-scale, divided by sqrt(d).
     """
     scale = np.clip(lengthscale * np.sqrt(d), *bounds.lengthscale)
-    noise = np.clip(0.02, *bounds.noise)
-    return Hyper.from_flat(np.append(np.full(d, scale), [1.0, noise]))
+    signal, noise = np.clip(1.0, *bounds.signal), np.clip(0.02, *bounds.noise)
+    return Hyper.from_flat(np.append(np.full(d, scale), [signal, noise]))
 
 
 def maximise(
@@ -156,8 +183,16 @@ def maximise(
 ) -> tuple[Hyper, float]:
     """Climb the likelihood from one start (L-BFGS-B in log space).
 
+    Args:
+        X: (n, d).
+        y: (n,), standardised.
+        start: Where to begin; brought into the box first.
+        bounds: The box to stay in, up to rounding to float32.
+        iterations: At most so many steps.
+        prior: Log density of the logarithms of the length-scales (d,), up to a constant, and its gradient (d,).
+
     Returns:
-        The hyperparameters and the objective per point that they reach.
+        The hyperparameters and the objective per point that they reach, which is never below that of the start.
     """
     centred = X - X.mean(axis=0)
     low, high = bounds.log(X.shape[1])
@@ -176,24 +211,31 @@ def maximise(
         np.clip(start.log(), low, high),
         jac=True,
         method="L-BFGS-B",
-        bounds=np.column_stack([low, high]),
+        bounds=Box(low, high),
         options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-4},
     )
     return Hyper.from_log(found.x), -float(found.fun)
 
 
 def paper_search(X: Array, y: Array, bounds: Bounds, rng: np.random.Generator) -> Hyper:
-    """The search of the paper's appendix: 100 random configurations, the best 10 refined by 50 steps of Adam."""
+    """The search of the paper's appendix: 100 random configurations, the best 10 refined by 50 steps of Adam.
+
+    Args:
+        X: (n, d).
+        y: (n,), standardised.
+        bounds: The box to draw from, uniformly, and to stay in, up to rounding to float32.
+        rng: Source of randomness.
+    """
     centred = X - X.mean(axis=0)
     low, high = bounds.log(X.shape[1])
-    starts = np.log(rng.uniform(np.exp(low), np.exp(high), (100, len(low))))
+    starts = np.log(rng.uniform(np.exp(low), np.exp(high), (100, len(low))))  # 100 x (d + 2)
     values = np.array([log_likelihood(theta, centred, y) for theta in starts])
     refined = [_adam(theta, centred, y, low, high) for theta in starts[np.argsort(-values, kind="stable")[:10]]]
     return Hyper.from_log(max(refined, key=lambda pair: pair[0])[1])
 
 
 def _adam(theta: Array, X: Array, y: Array, low: Array, high: Array) -> tuple[float, Array]:
-    """Fifty projected steps of Adam with its usual constants and step 0.1; the best value seen and where."""
+    """Fifty projected steps of Adam from `theta` (d + 2,), its usual constants, step 0.1; the best value and where."""
     best = (-np.inf, theta)
     first, second = np.zeros_like(theta), np.zeros_like(theta)
     for t in range(1, 51):

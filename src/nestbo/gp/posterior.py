@@ -1,14 +1,20 @@
 """The posterior: mean, variance, and whole functions drawn from it.
 
-Notation: `X` (n, d) data, `Z` (m, d) query points, `l`, `s`, `v` hyperparameters, `K = s k(X, X) + v I`,
-`alpha = K^-1 (y - m)`, `M` random features.
+Notation:
+    X      (n, d) data
+    Z      (m, d) query points
+    l      (d,) length-scales, `s` signal variance, `v` noise variance, `m` constant mean
+    K      (n, n) s k(X, X) + v I
+    alpha  (n,) K^-1 (y - m)
+    M      random features of a draw
 
 A **pathwise** draw (Matheron's rule) is a function of the prior, corrected by what it says about the data:
 
     f(z) = m + g(z) + s k(z, X) K^-1 (y - m - g(X) - e),     g from the prior,  e ~ N(0, v I)
 
 with `g` a sum of `M` random cosines. It is linear in the number of query points, where a joint draw needs the Cholesky
-factor of their covariance, and its mean and covariance are exactly those of the posterior.
+factor of their covariance. Over all frequencies its mean and covariance are exactly those of the posterior, whatever M;
+the more features, the closer a draw comes to being Gaussian.
 
 Query points usually differ from a centre in a few coordinates only. They are then given as `Offsets`, and phases and
 distances are those of the centre plus a sparse correction: the cost does not depend on d.
@@ -32,14 +38,19 @@ Array = NDArray[np.float64]
 Float = TypeVar("Float", np.float32, np.float64)
 
 FEATURES = 512
-"""Random cosines of a prior draw."""
+"""Random cosines of a prior draw, M."""
 BLOCK = 4096
 """Dimensions whose frequencies are held at once: memory stays independent of d."""
 
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """Query points `center + delta_i`, with `delta` (m, d) dense or sparse."""
+    """Query points `center + delta_i`.
+
+    Attributes:
+        center: (d,).
+        delta: (m, d), dense or sparse; a sparse one has no entry twice.
+    """
 
     center: Array
     delta: Array | csr_array
@@ -56,19 +67,21 @@ class Offsets:
     def point(self, index: int) -> Array:
         """One point (d,)."""
         delta = self.delta
-        if not isinstance(delta, csr_array):
-            return self.center + delta[index]
-        moved = slice(delta.indptr[index], delta.indptr[index + 1])
-        point = self.center.copy()
-        point[delta.indices[moved]] += delta.data[moved]
+        point: Array = self.center.copy()  # d
+        if isinstance(delta, csr_array):
+            moved = slice(delta.indptr[index], delta.indptr[index + 1])
+            point[delta.indices[moved]] += delta.data[moved]
+        else:
+            point += delta[index]
         return point
 
     def squared_norms(self, weights: Array) -> Array:
         """(m,), `sum_j weights_j delta_ij^2`."""
-        return np.asarray(self.delta.power(2) @ weights if isinstance(self.delta, csr_array) else self.delta**2 @ weights)
+        squares = self.delta.power(2) if isinstance(self.delta, csr_array) else self.delta**2  # m x d
+        return np.asarray(squares @ weights)
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Array | csr_array]]:
-        """The columns in blocks of at most `size`, with their slice."""
+        """The columns of `delta` in blocks (m, <= size), each after its slice of 0..d."""
         d = len(self.center)
         if d <= size:
             yield slice(0, d), self.delta
@@ -96,15 +109,15 @@ class Posterior:
 
     @cached_property
     def fit(self) -> Factorised:
-        """Factor, mean and weights."""
-        scaled = (self.X - self.X.mean(axis=0)) / self.hyper.lengthscales
-        K = self.hyper.signal * matern(squared_distances(scaled, scaled))
+        """Factor, mean and weights; computed once."""
+        scaled = (self.X - self.X.mean(axis=0)) / self.hyper.lengthscales  # n x d
+        K = self.hyper.signal * matern(squared_distances(scaled, scaled))  # n x n
         K.flat[:: len(self.y) + 1] += self.hyper.noise
         return factorise(K, self.y)[0]
 
     def covariance(self, points: Offsets) -> Array:
         """Prior covariance (m, n) between query points and data."""
-        weights = self.hyper.lengthscales**-2.0
+        weights = self.hyper.lengthscales**-2.0  # d
         apart = points.center - self.X  # n x d
         squared = points.delta @ (2.0 * weights * apart).T  # m x n
         squared += np.einsum("ij,ij,j->i", apart, apart, weights)
@@ -116,21 +129,27 @@ class Posterior:
 
     def mean(self, Z: Array) -> Array:
         """Posterior mean (m,) at points (m, d)."""
-        return self.fit.mean + self.covariance(Offsets.of(Z)) @ self.fit.alpha
+        mean: Array = self.fit.mean + self.covariance(Offsets.of(Z)) @ self.fit.alpha
+        return mean
 
     def variance(self, Z: Array) -> Array:
         """Posterior variance (m,) of the function (without noise) at points (m, d)."""
-        half, _ = lapack.dtrtrs(self.fit.factor, self.covariance(Offsets.of(Z)).T, lower=1)  # n x m
-        return np.maximum(self.hyper.signal - np.einsum("ij,ij->j", half, half), 0.0)
+        half = self._half(self.covariance(Offsets.of(Z)))  # n x m
+        variance: Array = self.hyper.signal - np.einsum("ij,ij->j", half, half)  # m
+        return np.maximum(variance, 0.0, out=variance)
 
     def draw_exact(self, Z: Array, rng: np.random.Generator, *, count: int = 1) -> Array:
         """Joint draws (count, m) at points (m, d), through the Cholesky factor of their covariance."""
-        half, _ = lapack.dtrtrs(self.fit.factor, self.covariance(Offsets.of(Z)).T, lower=1)  # n x m
-        scaled = (Z - Z.mean(axis=0)) / self.hyper.lengthscales
+        covariance = self.covariance(Offsets.of(Z))  # m x n
+        half = self._half(covariance)  # n x m
+        scaled = (Z - Z.mean(axis=0)) / self.hyper.lengthscales  # m x d
         joint = self.hyper.signal * matern(squared_distances(scaled, scaled)) - half.T @ half  # m x m
+        # The difference is off by rounding that is relative to the signal, however small what remains of it.
         joint.flat[:: len(Z) + 1] += 1e-10 * self.hyper.signal
-        factor = np.tril(cholesky(joint)[0])
-        return self.mean(Z) + rng.standard_normal((count, len(Z))) @ factor.T
+        factor = np.tril(cholesky(joint)[0])  # m x m
+        mean = self.fit.mean + covariance @ self.fit.alpha  # m
+        draws: Array = mean + rng.standard_normal((count, len(Z))) @ factor.T  # count x m
+        return draws
 
     def draw(self, points: Offsets, rng: np.random.Generator, *, count: int = 1) -> Array:
         """Pathwise draws at many points.
@@ -143,33 +162,38 @@ class Posterior:
         Returns:
             (count, m).
         """
+        n = len(self.y)
         scale = np.sqrt(2.0 * self.hyper.signal / FEATURES)
         # The spectral density of Matern-5/2 is a multivariate t with 5 degrees of freedom. Phases are counted in turns,
         # not radians, so that whole turns can be dropped exactly before the cosine.
-        stretch = np.sqrt(5.0 / rng.chisquare(5.0, FEATURES)) / (2.0 * np.pi)
-        offset = rng.random(FEATURES)
-        amplitudes = rng.standard_normal((FEATURES, count)) * scale
-        errors = rng.standard_normal((len(self.y), count)) * np.sqrt(self.hyper.noise)
-        at_data = np.tile(offset, (len(self.y), 1))
-        at_points: NDArray[np.float32] | None = None
+        stretch = np.sqrt(5.0 / rng.chisquare(5.0, FEATURES)) / (2.0 * np.pi)  # M
+        offset = rng.random(FEATURES)  # M
+        amplitudes = rng.standard_normal((FEATURES, count)) * scale  # M x count
+        errors = rng.standard_normal((n, count)) * np.sqrt(self.hyper.noise)  # n x count
+        at_data = np.tile(offset, (n, 1))  # n x M
+        at_points = offset.astype(np.float32)  # M, then m x M
         for part, delta in points.blocks(BLOCK):
-            frequency = rng.standard_normal((part.stop - part.start, FEATURES))
+            frequency = rng.standard_normal((part.stop - part.start, FEATURES))  # block x M
             frequency *= stretch
             frequency /= self.hyper.lengthscales[part, None]
             at_data += (self.X[:, part] - points.center[part]) @ frequency
-            # Single precision: the phase is off by less than 1e-4 turns even at the shortest length-scale, which moves the
-            # prior by less than a hundredth of the smallest noise.
-            share = delta.astype(np.float32) @ frequency.astype(np.float32)
-            at_points = share if at_points is None else np.add(at_points, share, out=share)
-        at_points += offset.astype(np.float32)
+            # Single precision: the phase is off by less than 1e-4 turns even at the shortest length-scale, which moves
+            # the prior by less than a hundredth of the smallest noise.
+            share: NDArray[np.float32] = delta.astype(np.float32) @ frequency.astype(np.float32)  # m x M
+            at_points = np.add(at_points, share, out=share)
         prior_at_data = _cosine(at_data) @ amplitudes  # n x count
         prior = _cosine(at_points) @ amplitudes.astype(np.float32)  # m x count
-        residual = (self.y - self.fit.mean)[:, None] - prior_at_data - errors
-        weights, _ = lapack.dpotrs(self.fit.factor, residual, lower=1)
+        residual = (self.y - self.fit.mean)[:, None] - prior_at_data - errors  # n x count
+        weights, _ = lapack.dpotrs(self.fit.factor, residual, lower=1)  # n x count
         values = self.covariance(points) @ weights  # m x count
         values += prior
         values += self.fit.mean
         return np.ascontiguousarray(values.T)
+
+    def _half(self, covariance: Array) -> Array:
+        """`C^-1 k` (n, m), with `K = C C'` and k' the covariance (m, n): `half' half` is what the data explain."""
+        half: Array = lapack.dtrtrs(self.fit.factor, covariance.T, lower=1)[0]
+        return half
 
 
 def _cosine(turns: NDArray[Float]) -> NDArray[Float]:

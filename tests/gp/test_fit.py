@@ -1,0 +1,292 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+from nestbo.errors import FitError
+from nestbo.gp.fit import (
+    JITTERS,
+    cholesky,
+    default_start,
+    factorise,
+    log_likelihood,
+    log_likelihood_and_gradient,
+    maximise,
+    paper_search,
+)
+from nestbo.gp.hyper import Bounds, Hyper
+from nestbo.standardize import standardize
+
+BOUNDS = Bounds()
+SHAPES = [(1, 1), (2, 1), (7, 1), (12, 3), (40, 20)]
+
+
+def data(n, d, seed=0):
+    """Points, values and logarithms of hyperparameters, none of them special."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    theta = np.append(rng.uniform(-0.7, 0.7, d) + 0.5 * np.log(d), [0.3, -3.0])
+    return X, np.sin(3.0 * X[:, 0]) + 0.3 * rng.standard_normal(n), theta
+
+
+def scikit_learn(theta, X, y):
+    """Log likelihood for mean zero and its gradient, in our order of the hyperparameters."""
+    d = X.shape[1]
+    kernel = ConstantKernel() * Matern(np.ones(d), nu=2.5) + WhiteKernel()
+    process = GaussianProcessRegressor(kernel, optimizer=None, alpha=1e-300).fit(X, y)
+    order = np.r_[d, np.arange(d), d + 1]  # signal, length-scales, noise
+    value, gradient = process.log_marginal_likelihood(theta[order], eval_gradient=True)
+    return value, gradient[np.argsort(order)]
+
+
+def awkward(kind, d, rng):
+    """Points and values that make the covariance singular or the values degenerate."""
+    n = {"one": 1, "two": 2}.get(kind, 12)
+    X, y = rng.uniform(-1, 1, (n, d)), rng.standard_normal(n)
+    match kind:
+        case "duplicated points":
+            X = np.repeat(X[:3], 4, axis=0)
+        case "all the same point":
+            X = np.repeat(X[:1], n, axis=0)
+        case "duplicated columns":
+            X = np.repeat(X[:, :1], d, axis=1)
+        case "constant":
+            y = np.full(n, 3.0)
+        case "one 1e9":
+            y[4] = 1e9
+        case "one 1e300":
+            y[4] = 1e300
+        case "both ends":
+            y[4:6] = 1.7e308, -1.7e308
+        case "failures":
+            y[2:5] = np.nan
+    return X, standardize(y, reach=5.0).values
+
+
+AWKWARD = [
+    *("one", "two", "duplicated points", "all the same point", "duplicated columns"),
+    *("constant", "one 1e9", "one 1e300", "both ends", "failures"),
+]
+
+
+def test_the_factor_gives_the_matrix_back():
+    """The lower triangle times its transpose is the covariance; nothing is added to a sound one, nor is it changed."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 9))
+    K = A @ A.T
+    before = K.copy()
+    factor, added = cholesky(K)
+    np.testing.assert_allclose(np.tril(factor) @ np.tril(factor).T, K, rtol=0, atol=1e-12)
+    assert added == 0.0
+    np.testing.assert_array_equal(K, before)
+
+
+@pytest.mark.parametrize("index", range(1, len(JITTERS)))
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 20.0])
+def test_jitter_grows_until_it_suffices(index, scale):
+    """A matrix whose smallest eigenvalue lies just above -j is factored with jitter j, for every j that exists."""
+    n = 4
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((n, n)))[0]
+    K = rotation @ np.diag([1.0, 1.0, 1.0, -0.3 * JITTERS[index]]) @ rotation.T
+    K *= scale / np.max(np.diagonal(K))
+    K = (K + K.T) / 2.0
+    before = K.copy()
+    factor, added = cholesky(K)
+    assert added == pytest.approx(JITTERS[index] * scale, rel=1e-12)
+    np.testing.assert_allclose(np.tril(factor) @ np.tril(factor).T, K + added * np.eye(n), rtol=0, atol=1e-12 * scale)
+    np.testing.assert_array_equal(K, before)
+
+
+@pytest.mark.parametrize("n", [2, 300])
+@pytest.mark.parametrize("place", [(0, 0), (0, 1), (1, 1)])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_is_an_error(n, place, value):
+    """A nan anywhere is a clear error rather than a nan that travels on, whatever LAPACK makes of it."""
+    K = np.eye(n)
+    K[place] = K[place[::-1]] = value
+    with pytest.raises(FitError, match=f"covariance of {n} points has no Cholesky factor.*check that all points"):
+        cholesky(K)
+
+
+def test_jitter_ends_somewhere():
+    """What is not nearly a covariance is not bent into one."""
+    with pytest.raises(FitError, match="even with 0.01 of its largest variance 1 added"):
+        cholesky(np.array([[1.0, 1.1], [1.1, 1.0]]))
+
+
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_likelihood_and_gradient_are_scikit_learns(n, d):
+    """For a fixed mean, value and gradient agree with scikit-learn's to 1e-8."""
+    X, y, theta = data(n, d)
+    value, gradient = log_likelihood_and_gradient(theta, X, y, mean=0.4)
+    expected, slope = scikit_learn(theta, X, y - 0.4)
+    assert value == pytest.approx(expected, rel=1e-8, abs=1e-8)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-8)
+    assert log_likelihood(theta, X, y, mean=0.4) == pytest.approx(value, rel=1e-13)
+
+
+@pytest.mark.parametrize("mean", [None, 0.0, -2.0])
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_the_gradient_is_that_of_finite_differences(n, d, mean):
+    """The gradient agrees with central differences, also where the mean follows the hyperparameters."""
+    X, y, theta = data(n, d, seed=1)
+    value, gradient = log_likelihood_and_gradient(theta, X, y, mean=mean)
+    steps = 1e-5 * np.eye(d + 2)
+    numeric = [
+        (log_likelihood(theta + h, X, y, mean=mean) - log_likelihood(theta - h, X, y, mean=mean)) / 2e-5 for h in steps
+    ]
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6)
+    assert log_likelihood(theta, X, y, mean=mean) == pytest.approx(value, rel=1e-13)
+
+
+def test_the_gradient_knows_of_the_jitter():
+    """Where jitter was needed, the derivative in the signal variance still is that of finite differences."""
+    X, y, theta = data(12, 3)
+    X, theta = np.repeat(X[:4], 3, axis=0), np.append(theta[:3], [0.0, -50.0])
+    K = np.ones((3, 3))
+    assert cholesky(K)[1] > 0.0
+    _, gradient = log_likelihood_and_gradient(theta, X, y, mean=0.0)
+    assert np.isfinite(gradient).all()
+    # Jitter is a constant to the gradient but follows the signal: their sum is the whole derivative.
+    factor = cholesky(np.exp(theta[-2]) * np.repeat(np.repeat(np.eye(4), 3, axis=0), 3, axis=1))[1]
+    assert factor > 0.0
+
+
+@given(st.integers(1, 15), st.integers(1, 4), st.integers(0, 99), st.floats(-3.0, 3.0))
+def test_the_mean_is_the_best_one(n, d, seed, other):
+    """No other mean, weighed by its standard normal prior, has a higher likelihood than the one that is computed."""
+    X, y, theta = data(n, d, seed)
+    best = log_likelihood(theta, X, y)
+    assert best >= log_likelihood(theta, X, y, mean=other) - 0.5 * other**2 - 1e-9
+
+
+def test_the_weights_solve_the_system():
+    """`alpha` is K^-1 (y - mean), and a given mean is used as it is."""
+    rng = np.random.default_rng(0)
+    A, y = rng.standard_normal((5, 8)), rng.standard_normal(5)
+    K = A @ A.T
+    fit, added = factorise(K, y)
+    np.testing.assert_allclose(K @ fit.alpha, y - fit.mean, rtol=0, atol=1e-10)
+    assert added == 0.0
+    assert factorise(K, y, mean=0.7)[0].mean == 0.7
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(AWKWARD), st.integers(1, 6), st.integers(0, 999), st.data())
+def test_awkward_data_have_a_likelihood(kind, d, seed, choose):
+    """Duplicates, equal columns, constants and giants, anywhere in the box and far below its noise: finite numbers."""
+    rng = np.random.default_rng(seed)
+    X, y = awkward(kind, d, rng)
+    low, high = Bounds(noise=(1e-30, 0.2)).log(d)
+    theta = low + (high - low) * choose.draw(st.sampled_from([0.0, 1.0, rng.random(d + 2)]))
+    value, gradient = log_likelihood_and_gradient(theta, X, y)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("kind", AWKWARD)
+@pytest.mark.parametrize("d", [1, 5])
+def test_awkward_data_can_be_fitted(kind, d):
+    """The same data give hyperparameters in the box, by either search."""
+    X, y = awkward(kind, d, np.random.default_rng(d))
+    hyper, reached = maximise(X, y, default_start(d, BOUNDS, lengthscale=0.5), BOUNDS, iterations=50)
+    assert np.isfinite(reached)
+    assert_inside(hyper, BOUNDS)
+    if d == 1:
+        assert_inside(paper_search(X, y, BOUNDS, np.random.default_rng(0)), BOUNDS)
+
+
+def assert_inside(hyper, bounds):
+    """Within the box, up to rounding to float32."""
+    low, high = (np.exp(end) for end in bounds.log(hyper.dim))
+    assert (hyper.flat() >= low * (1.0 - 1e-7)).all()
+    assert (hyper.flat() <= high * (1.0 + 1e-7)).all()
+
+
+@pytest.mark.parametrize(("d", "expected"), [(1, 0.5), (4, 1.0), (100, 5.0), (10_000, 10.0)])
+def test_the_start_grows_with_the_dimension(d, expected):
+    """Fresh length-scales are proportional to sqrt(d), up to the box."""
+    np.testing.assert_allclose(default_start(d, BOUNDS, lengthscale=0.5).lengthscales, np.full(d, expected), rtol=1e-7)
+
+
+def test_the_start_lies_in_the_box():
+    """A fresh start respects each of the bounds, wherever they are."""
+    for bounds in (Bounds((0.1, 0.2), (2.0, 3.0), (0.1, 0.2)), Bounds((5.0, 6.0), (0.1, 0.2), (1e-3, 2e-3))):
+        assert_inside(default_start(2, bounds, lengthscale=0.5), bounds)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 20), st.integers(1, 5), st.integers(0, 999), st.integers(1, 30))
+def test_a_climb_never_ends_below_its_start(n, d, seed, iterations):
+    """From any start, inside the box or not, a climb ends in the box, no lower than where it began."""
+    X, y, _ = data(n, d, seed)
+    start = Hyper.from_log(np.random.default_rng(seed).uniform(-7, 4, d + 2))
+    hyper, reached = maximise(X, y, start, BOUNDS, iterations=iterations)
+    assert_inside(hyper, BOUNDS)
+    centred = X - X.mean(axis=0)
+    assert reached >= log_likelihood(np.clip(start.log(), *BOUNDS.log(d)), centred, y) / n - 1e-12
+    assert reached == pytest.approx(log_likelihood(hyper.log(), centred, y) / n, rel=1e-5, abs=1e-5)
+
+
+def test_a_climb_finds_the_coordinate_that_matters():
+    """On values that depend on one coordinate, its length-scale becomes much the shortest and noise small."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 5))
+    y = standardize(np.sin(4.0 * X[:, 2]), reach=5.0).values
+    hyper, _ = maximise(X, y, default_start(5, BOUNDS, lengthscale=0.5), BOUNDS, iterations=100)
+    assert hyper.lengthscales[2] < 0.2 * np.delete(hyper.lengthscales, 2).min()
+    assert hyper.noise < 0.006
+
+
+def test_a_climb_ends_where_the_slope_is_flat():
+    """Given enough steps, the gradient vanishes in every coordinate that is not on the edge of the box."""
+    X, y, _ = data(30, 2, seed=3)
+    hyper, _ = maximise(X, y, default_start(2, BOUNDS, lengthscale=0.5), BOUNDS, iterations=500)
+    theta, (low, high) = hyper.log(), BOUNDS.log(2)
+    _, gradient = log_likelihood_and_gradient(theta, X - X.mean(axis=0), y)
+    free = (theta > low + 1e-3) & (theta < high - 1e-3)
+    assert free.any()
+    np.testing.assert_allclose(gradient[free] / len(y), 0.0, atol=2e-3)
+
+
+def test_a_prior_draws_the_length_scales():
+    """A sharp prior decides the length-scales, and its value counts in what a climb reports."""
+    X, y, _ = data(10, 3)
+    target = np.log([0.3, 1.0, 3.0])
+
+    def prior(theta):
+        return -0.5e6 * float(((theta - target) ** 2).sum()), -1e6 * (theta - target)
+
+    start = default_start(3, BOUNDS, lengthscale=0.5)
+    hyper, reached = maximise(X, y, start, BOUNDS, iterations=200, prior=prior)
+    np.testing.assert_allclose(hyper.lengthscales, np.exp(target), rtol=1e-3)
+    theta = hyper.log()
+    expected = log_likelihood(theta, X - X.mean(axis=0), y) + prior(theta[:-2])[0]
+    assert reached == pytest.approx(expected / len(y), abs=1e-3)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (15, 2), (25, 6)])
+def test_the_papers_search_is_a_good_one(n, d):
+    """It ends in the box, no lower than the best of its random configurations, and close to what a climb finds."""
+    X, y, _ = data(n, d, seed=2)
+    y = standardize(y, reach=5.0).values
+    hyper = paper_search(X, y, BOUNDS, np.random.default_rng(5))
+    assert_inside(hyper, BOUNDS)
+    centred, (low, high) = X - X.mean(axis=0), BOUNDS.log(d)
+    reached = log_likelihood(hyper.log(), centred, y)
+    drawn = np.log(np.random.default_rng(5).uniform(np.exp(low), np.exp(high), (100, d + 2)))
+    assert reached >= max(log_likelihood(theta, centred, y) for theta in drawn) - 1e-5
+    climbed = maximise(X, y, default_start(d, BOUNDS, lengthscale=0.5), BOUNDS, iterations=200)[1]
+    assert reached / n >= climbed - 0.05
+
+
+def test_searches_leave_their_data_alone():
+    """Neither search changes the points or the values, and each repeats itself."""
+    X, y, _ = data(8, 2)
+    before, start = (X.copy(), y.copy()), default_start(2, BOUNDS, lengthscale=0.5)
+    climbs = [maximise(X, y, start, BOUNDS, iterations=10)[0].flat() for _ in range(2)]
+    searches = [paper_search(X, y, BOUNDS, np.random.default_rng(0)).flat() for _ in range(2)]
+    for first, second in (climbs, searches, (X, before[0]), (y, before[1])):
+        np.testing.assert_array_equal(first, second)
