@@ -17,7 +17,7 @@ TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-extras lint format quality clean distclean
+.PHONY: help demo test test-extras crash-test lint format quality clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,11 @@ test: $(VENV)/.dev ## Run the tests and the doctests (WORKERS=2, ARGS=)
 # GPyTorch imports a function that PyTorch has deprecated, and warnings are errors in our tests.
 test-extras: $(EXTRAS)/.extras ## Run the comparisons with GPyTorch, in an environment of their own
 	$(EXTRAS)/bin/python -m pytest -W 'ignore:`torch.jit:DeprecationWarning' tests/extras $(ARGS)
+
+# The suite kills 200 runs; this is for a night: make crash-test KILLS=50000
+KILLS ?= 2000
+crash-test: $(VENV)/.dev ## Kill thousands of runs at random moments and resume them (KILLS=2000)
+	$(VENV)/bin/python tests/journal/crash_harness.py --kills $(KILLS)
 
 lint: $(VENV)/.dev ## Check style, formatting and types
 	$(VENV)/bin/ruff check .

@@ -95,13 +95,13 @@ def test_states_stay_what_they_were(run):
         for trial in list(state.pending)[:2]:
             branch = step(state, Told(trial, -99.0, None, None))
             assert branch.best_value == -99.0
-            assert math.isnan(step(state, Failed(trial, "why", True, None, None)).outcomes[-1].value)  # noqa: FBT003
+            assert math.isnan(step(state, Failed(trial, "why", True, None, None)).outcomes[-1].value)
     assert [digest(state) for state in run.states] == before
 
 
 def test_a_run_is_the_fold_of_its_events(run):
     """Folding the events again, from the start or from any state, ends in the same state."""
-    folded = list(itertools.accumulate(run.events, step, initial=None))[1:]
+    folded = list(itertools.accumulate(run.events[1:], step, initial=step(None, run.events[0])))
     assert [digest(state) for state in folded] == [digest(state) for state in run.states]
     middle = len(run.events) // 2
     assert digest(reduce(step, run.events[middle:], run.states[middle - 1])) == digest(run.state)
@@ -134,7 +134,7 @@ def test_events_that_cannot_happen_are_refused(run):
         (Told(999, 1.0, None, None), TrialError, "no trial 999"),
         (Told(-1, 1.0, None, None), TrialError, "no trial -1"),
         (Told(0, 1.0, None, None), TrialError, "trial 0 was answered already"),
-        (Failed(0, "why", False, None, None), TrialError, "answered already"),  # noqa: FBT003
+        (Failed(0, "why", False, None, None), TrialError, "answered already"),
     ]
     for event, error, message in cases:
         with pytest.raises(error, match=message):
@@ -352,7 +352,8 @@ def test_the_tolerance_grows_with_what_is_pending():
     assert tolerance(optimizer.state, 5) == base + 4
     batch = optimizer.ask_many(3)
     assert {optimizer.state.trials[trial.id].tolerance for trial in batch} == {base + 2}
-    assert optimizer.state.trials[optimizer.ask().id].tolerance == base + 3
+    fourth = optimizer.ask()
+    assert optimizer.state.trials[fourth.id].tolerance == base + 3
     optimizer.tell(batch[0], 1.0)
     assert tolerance(optimizer.state, 1) == base + 3
 
@@ -470,6 +471,10 @@ def test_the_best_known_point_becomes_the_origin():
     place = list(optimizer.state.model_trials).index(-2)
     assert not optimizer.state.model_z.array[place].any()
     assert (optimizer.state.best, optimizer.state.best_value) == (-2, 2.0)
+    assert sorted(optimizer.state.model_trials) == [-3, -2, -1]
+    for z, trial in zip(optimizer.state.model_z.array, optimizer.state.model_trials, strict=True):
+        x = optimizer.state.space.from_unit(optimizer.state.embedding.lift(z))
+        assert x == pytest.approx(optimizer.state.point(trial))
 
 
 def test_points_of_integer_spaces_are_remembered_by_what_they_round_to():

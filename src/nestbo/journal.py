@@ -180,9 +180,6 @@ class Journal:
         try:
             self._put(self._descriptor, line, size)
         except OSError as error:
-            # Also after a failed fsync, which leaves open what is on the disk. If this fails, the next append cuts.
-            with contextlib.suppress(OSError):
-                self.disk.truncate(self._descriptor, size)
             raise JournalWriteError(
                 f"{_what(event)} could not be saved to {self._path} ({error}): the run in memory is as it was before; "
                 "make room or restore the file and try again, or take Optimizer.result()"
@@ -208,13 +205,23 @@ class Journal:
         if found != size:
             self.disk.truncate(descriptor, size)
         self._reach = size + len(line)
-        rest, position = memoryview(line), size
+        try:
+            self._write(descriptor, line, size)
+            self.disk.sync(descriptor)
+        except OSError:
+            # Also after a failed fsync, which leaves open what is on the disk. If this fails, the next append cuts.
+            with contextlib.suppress(OSError):
+                self.disk.truncate(descriptor, size)
+            raise
+
+    def _write(self, descriptor: int, data: bytes, position: int) -> None:
+        """Write everything; one call may write less."""
+        rest = memoryview(data)
         while rest:
             written = self.disk.write(descriptor, rest, position)
             if not written:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             rest, position = rest[written:], position + written
-        self.disk.sync(descriptor)
 
 
 def recorded(path: str | Path) -> bool:

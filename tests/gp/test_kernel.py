@@ -34,11 +34,11 @@ def test_a_point_has_no_distance_from_itself(sets):
 
 @given(two_sets(), st.lists(st.floats(0.05, 10.0), min_size=6, max_size=6))
 def test_the_kernel_is_scikit_learns(sets, lengthscales):
-    """Correlations agree with scikit-learn's Matern-5/2 with one length-scale per dimension to 1e-12."""
+    """Correlations agree with scikit-learn's Matern-5/2 with one length-scale per dimension to 1e-11."""
     a, b = sets
     scales = np.array(lengthscales[: a.shape[1]])
     ours = matern(squared_distances(a / scales, b / scales))
-    np.testing.assert_allclose(ours, Matern(scales, nu=2.5)(a, b), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ours, Matern(scales, nu=2.5)(a, b), rtol=0, atol=1e-11)
 
 
 @given(arrays(float, (7,), elements=st.floats(0.0, 1e6)))
@@ -66,9 +66,7 @@ def test_the_slope_is_the_derivative_in_the_length_scales():
         np.testing.assert_allclose(closed, numeric, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("squared", "value", "slope"), [(0.0, 1.0, 5.0 / 3.0), (1e7, 0.0, 0.0), (1e300, 0.0, 0.0)]
-)
+@pytest.mark.parametrize(("squared", "value", "slope"), [(0.0, 1.0, 5.0 / 3.0), (1e7, 0.0, 0.0), (1e300, 0.0, 0.0)])
 def test_the_ends_of_the_range(squared, value, slope):
     """At no distance the correlation is exactly 1; far away it and its slope vanish and are numbers."""
     assert matern(np.array([squared]))[0] == value

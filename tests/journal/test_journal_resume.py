@@ -282,7 +282,7 @@ def test_a_journal_that_lost_a_whole_line_is_refused(tmp_path):
     assert isinstance(events[1], Embedded)
 
 
-def test_fifty_thousand_events_stay_linear(tmp_path):
+def test_the_work_of_resuming_is_linear(tmp_path):
     """Doubling the events doubles the work of resuming: counted in calls of Python functions, not in seconds."""
     import sys
 

@@ -177,8 +177,8 @@ class Posterior:
             frequency *= stretch
             frequency /= self.hyper.lengthscales[part, None]
             at_data += (self.X[:, part] - points.center[part]) @ frequency
-            # Single precision: the phase is off by less than 1e-4 turns even at the shortest length-scale, which moves
-            # the prior by less than a hundredth of the smallest noise.
+            # Single precision: even where twenty coordinates move at the shortest length-scale, the prior is off by
+            # about 1e-4 of its standard deviation, which is far below the smallest noise.
             share: NDArray[np.float32] = delta.astype(np.float32) @ frequency.astype(np.float32)  # m x M
             at_points = np.add(at_points, share, out=share)
         prior_at_data = _cosine(at_data) @ amplitudes  # n x count
