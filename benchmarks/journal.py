@@ -73,7 +73,7 @@ def history(D: int, evaluations: int, *, batch: int = 1) -> Iterator[Event]:
 def appending(folder: Path, D: int, evaluations: int) -> None:
     """Bytes and seconds of appending."""
     events = list(history(D, evaluations))
-    path = folder / "append.jsonl"
+    path = folder / f"append-{D}.jsonl"
     disk = Timed()
     Journal.disk = disk
     journal = Journal.create(path)
@@ -125,8 +125,9 @@ def resuming(folder: Path, D: int, evaluations: int, *, batch: int = 1) -> None:
     began = time.perf_counter()
     nestbo.Optimizer.resume(path).close()
     whole = time.perf_counter() - began
+    size = path.stat().st_size / 1e6
     print(
-        f"D = {D}, {evaluations} evaluations in batches of {batch} ({n} events, {path.stat().st_size / 1e6:.1f} MB): resumed in "
+        f"D = {D}, {evaluations} evaluations in batches of {batch} ({n} events, {size:.1f} MB): resumed in "
         f"{whole:.2f} s (read {reading:.2f} s, fold {folding:.2f} s, {folding / n * 1e6:.0f} us per event)"
     )
 

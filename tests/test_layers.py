@@ -16,8 +16,8 @@ LAYERS = {
         *["space", "embedding", "theory", "schedule", "region", "standardize"],
         *["gp.hyper", "gp.kernel", "gp.fit", "gp.posterior", "gp", "thompson"],
     ],
-    "algorithm": ["settings", "events", "state", "propose"],
-    "shells": ["result", "stopping", "progress", "codec", "journal", "optimizer", "minimize", ""],
+    "algorithm": ["settings", "events", "records", "state", "propose"],
+    "shells": ["result", "progress", "codec", "journal", "trial", "header", "optimizer", "minimize", ""],
     "edges": ["integrations.*", "bench.*", "report.*", "cli", "__main__"],
 }
 ORDER = [name for names in LAYERS.values() for name in names]

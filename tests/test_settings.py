@@ -34,7 +34,8 @@ WRONG = {
     "fit_iterations": [0],
     "fresh_fit_every": [0],
     "initial_lengthscale": [0.0],
-    "winsorize": [0.0],
+    "mean": ["zero"],
+    "draw_in_outliers": [0, None],
     "minimum_distance": [-1.0],
     "max_failures": [0],
     "blas_threads": [0],
@@ -62,7 +63,7 @@ def test_settings_survive_the_journal(settings):
 def test_settings_that_did_not_exist_keep_their_defaults():
     """Journals of older versions stay readable."""
     description = Settings(bins=2).describe()
-    del description["winsorize"]
+    del description["draw_in_outliers"]
     assert Settings.from_description(description) == Settings(bins=2)
 
 

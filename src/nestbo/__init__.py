@@ -10,12 +10,13 @@ from nestbo import errors
 from nestbo._version import __version__
 from nestbo.embedding import Embedding
 from nestbo.minimize import minimize
-from nestbo.optimizer import Optimizer, Trial
+from nestbo.optimizer import Optimizer
 from nestbo.result import Result, Status
 from nestbo.schedule import Schedule
 from nestbo.settings import Settings
 from nestbo.space import Integer, Real, Space
 from nestbo.theory import hesbo_success_probability, success_probability
+from nestbo.trial import Trial
 
 __all__ = [
     "Embedding",

@@ -19,8 +19,15 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from nestbo.codec import HEADER, decode, encode
-from nestbo.errors import JournalDamaged, JournalError, JournalLocked, JournalWriteError
-from nestbo.events import Event, Failed, Told
+from nestbo.errors import (
+    JournalDamaged,
+    JournalError,
+    JournalFormatError,
+    JournalLocked,
+    JournalWriteError,
+    SettingsError,
+)
+from nestbo.events import Event, Failed, Opened, Told
 from nestbo.state import State, step
 
 if sys.platform == "win32":
@@ -254,6 +261,9 @@ def replay(events: Iterable[Event], path: str | Path) -> State:
             state = step(state, event)
         # A line whose checksum is right but whose content is senseless can raise anything.
         except Exception as error:
+            if isinstance(event, Opened) and isinstance(error, SettingsError):
+                # Nothing is damaged, so nothing is to be repaired.
+                raise JournalFormatError(f"{path} was recorded by another version of nestbo: {error}") from error
             raise JournalDamaged(
                 f"line {number} of {path} does not follow from those before it ({error}); the file was left as it is. "
                 + _remedy(path, number - 1)

@@ -83,9 +83,9 @@ def propose(state: State, count: int) -> Suggestion:
                 return Suggestion(chosen.array, design=True, hyper=None, margin=margin(state), incumbent=None)
         raise NoNewPoint
     rng = stream(state.seed, "ask", len(state.trials))
-    scaled = standardize(state.model_y.array, reach=state.settings.winsorize)
+    scaled = standardize(state.model_y.array, draw_in=state.settings.draw_in_outliers)
     hyper = _fit(state, scaled.values, rng)
-    posterior = Posterior(state.model_z.array, scaled.values, hyper)
+    posterior = _posterior(state, scaled, hyper)
     center, incumbent = _center(state, posterior, scaled)
     low, high = box(center, hyper.lengthscales**state.settings.region_shape, state.trust.length)
     points = candidates(
@@ -137,8 +137,8 @@ def recommend(state: State) -> Recommendation | None:
     """The observed point with the best posterior mean in the model; None without a fit."""
     if state.hyper is None or not math.isfinite(state.model_best):
         return None
-    scaled = standardize(state.model_y.array, reach=state.settings.winsorize)
-    posterior = Posterior(state.model_z.array, scaled.values, state.hyper)
+    scaled = standardize(state.model_y.array, draw_in=state.settings.draw_in_outliers)
+    posterior = _posterior(state, scaled, state.hyper)
     index, mean = _best_mean(state, posterior)
     sd = math.sqrt(float(posterior.variance(state.model_z.array[index : index + 1])[0]))
     return Recommendation(state.model_trials[index], scaled.original(mean), sd * scaled.scale)
@@ -230,12 +230,20 @@ def _fit(state: State, y: Array, rng: np.random.Generator) -> Hyper:
     """Hyperparameters for the current data."""
     settings, X = state.settings, state.model_z.array
     if settings.fit == "paper":
-        return paper_search(X, y, settings.bounds, rng)
+        return paper_search(X, y, settings.bounds, rng, mean=settings.constant_mean)
     starts = [] if state.hyper is None else [state.hyper]
     if state.hyper is None or state.fits % settings.fresh_fit_every == 0:
         starts.append(default_start(state.target_dim, settings.bounds, lengthscale=settings.initial_lengthscale))
-    climbs = [maximise(X, y, start, settings.bounds, iterations=settings.fit_iterations) for start in starts]
+    climbs = [
+        maximise(X, y, start, settings.bounds, iterations=settings.fit_iterations, mean=settings.constant_mean)
+        for start in starts
+    ]
     return max(climbs, key=lambda climb: climb[1])[0]
+
+
+def _posterior(state: State, scaled: Standardized, hyper: Hyper) -> Posterior:
+    """The surrogate of the current data."""
+    return Posterior(state.model_z.array, scaled.values, hyper, state.settings.constant_mean)
 
 
 def _center(state: State, posterior: Posterior, scaled: Standardized) -> tuple[Array, float | None]:

@@ -29,7 +29,8 @@ class Settings:
         region_shape: Power of the length-scales that shapes the region: 1 as in the paper (sides proportional to the
             length-scales), 0 for a cube.
         success_tolerance: Successes in a row that double the length.
-        halvings: Halvings that the schedule assumes a barren region takes (k in the paper).
+        halvings: Halvings that the schedule assumes a region takes (k in the paper, which has 6); more make regions end
+            sooner.
         margin: What an improvement must exceed to be a success, relative to `margin_unit`.
         margin_unit: "spread", the distance from the region's best value to its median, or "value", the absolute best
             value, as in the paper's experiments; the latter depends on an offset of the function and vanishes at 0.
@@ -43,7 +44,8 @@ class Settings:
         fit_iterations: At most so many steps of a climb.
         fresh_fit_every: Fits between fresh starts.
         initial_lengthscale: Length-scale of a fresh start, times sqrt(d).
-        winsorize: Interquartile ranges beyond the quartiles at which outlying values are cut for the surrogate.
+        mean: Constant mean of the surrogate: "median", that of the values, or "fitted" with the other hyperparameters.
+        draw_in_outliers: Compress the worse half of the values for the surrogate, see `nestbo.standardize`.
         minimum_distance: Smallest distance between a proposal and all points in the model or pending, in length-scales.
         max_failures: Failed evaluations in a row after which `minimize` stops.
         blas_threads: BLAS threads inside a suggestion.
@@ -58,8 +60,8 @@ class Settings:
     maximum_length: float = 1.6
     region_shape: float = 0.0
     success_tolerance: int = 3
-    halvings: int = 6
-    margin: float = 1e-3
+    halvings: int = 12
+    margin: float = 0.03
     margin_unit: Literal["spread", "value"] = "spread"
     candidates_per_dim: int = 100
     max_candidates: int = 5000
@@ -68,12 +70,13 @@ class Settings:
     signal_bounds: tuple[float, float] = (0.05, 20.0)
     noise_floor: float = 5e-4
     noise_ceiling: float = 0.2
-    draw_noise: bool = True
+    draw_noise: bool = False
     fit: Literal["warm", "paper"] = "warm"
     fit_iterations: int = 50
     fresh_fit_every: int = 10
     initial_lengthscale: float = 0.5
-    winsorize: float = 5.0
+    mean: Literal["median", "fitted"] = "median"
+    draw_in_outliers: bool = True
     minimum_distance: float = 1e-6
     max_failures: int = 20
     blas_threads: int = 1
@@ -90,8 +93,9 @@ class Settings:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name} must be one of {choices}, got {getattr(self, name)!r}: choose one")
-        if not isinstance(self.draw_noise, bool):
-            raise SettingsError(f"draw_noise must be True or False, got {self.draw_noise!r}: choose one")
+        for name in ("draw_noise", "draw_in_outliers"):
+            if not isinstance(getattr(self, name), bool):
+                raise SettingsError(f"{name} must be True or False, got {getattr(self, name)!r}: choose one")
         # The parts check what concerns several settings at once.
         _ = self.limits, self.bounds
 
@@ -109,6 +113,11 @@ class Settings:
         """The box of the hyperparameters."""
         return Bounds(self.lengthscale_bounds, self.signal_bounds, (self.noise_floor, self.noise_ceiling))
 
+    @property
+    def constant_mean(self) -> float | None:
+        """The surrogate's mean in standardised values, whose median is 0; None for a fitted one."""
+        return 0.0 if self.mean == "median" else None
+
     @classmethod
     def paper(cls, **changes: Any) -> Self:
         """The paper's letter: its fit, margin, noise floor and region, outliers as they are, a draw of the function."""
@@ -123,7 +132,9 @@ class Settings:
             "lengthscale_bounds": (0.005, 10.0),
             "signal_bounds": (0.05, 20.0),
             "moving_coordinates": 20.0,
-            "winsorize": 1e100,
+            "mean": "fitted",
+            "draw_in_outliers": False,
+            "halvings": 6,
         }
         return cls(**{**letter, **changes})
 
@@ -191,7 +202,6 @@ _POSITIVE = (
     "noise_floor",
     "noise_ceiling",
     "initial_lengthscale",
-    "winsorize",
     "minimum_distance",
 )
-_CHOICES = {"margin_unit": ("spread", "value"), "fit": ("warm", "paper")}
+_CHOICES = {"margin_unit": ("spread", "value"), "fit": ("warm", "paper"), "mean": ("median", "fitted")}

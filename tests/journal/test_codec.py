@@ -184,8 +184,8 @@ def test_a_history_of_nonsense_is_refused(journal, data):
     history[place] = data.draw(events)
     try:
         replay(history, "run.jsonl")
-    except JournalDamaged as error:
-        assert "line" in str(error)  # noqa: PT017 - it need not be raised
+    except JournalError as error:
+        assert "line" in str(error) or place == 0  # noqa: PT017 - it need not be raised
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,15 @@
 
 import logging
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from journal_runs import SCENARIOS, SETTINGS, Scenario, bowl, recorded_trace, rugged, trace
 
 import nestbo
-from nestbo.errors import JournalDamaged, JournalError, JournalMismatch, SettingsError, SpaceError
+from nestbo.codec import encode
+from nestbo.errors import JournalDamaged, JournalError, JournalFormatError, JournalMismatch, SettingsError, SpaceError
 from nestbo.events import Asked, Embedded, Extended, Opened, Restarted
 from nestbo.journal import read, replay
 from nestbo.result import Status
@@ -280,6 +282,20 @@ def test_a_journal_that_lost_a_whole_line_is_refused(tmp_path):
         replay(events[:2] + events[3:], path)
     assert isinstance(events[0], Opened)
     assert isinstance(events[1], Embedded)
+
+
+def test_settings_of_another_version_are_refused_without_calling_the_file_damaged(tmp_path):
+    """A journal with a setting that this version does not have is whole: the setting is named, no repair is advised."""
+    path = tmp_path / "run.jsonl"
+    SCENARIOS["known"].run(path)
+    opened, *rest = read(path)
+    other = replace(opened, settings={**opened.settings, "novelty": 1})
+    path.write_bytes(b"".join(encode(event, number) for number, event in enumerate([other, *rest])))
+    before = path.read_bytes()
+    with pytest.raises(JournalFormatError, match=r"another version of nestbo: .*novelty") as caught:
+        nestbo.Optimizer.resume(path)
+    assert "head -n" not in str(caught.value)
+    assert path.read_bytes() == before
 
 
 def test_the_work_of_resuming_is_linear(tmp_path):

@@ -1,0 +1,1 @@
+"""The surrogate: an exact Gaussian process in closed form."""

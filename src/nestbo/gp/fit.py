@@ -9,12 +9,11 @@ Notation:
     K      (n, n) s k(X, X) + v I = C C'
     alpha  (n,) K^-1 (y - m)
 
-The constant mean is not searched for: for given `theta` its best value has a closed form. It carries a standard normal
-prior (the values are standardised), without which a long length-scale would let it leave the range of the data. The
-prior adds `-m^2 / 2` to the log likelihood.
+The constant mean is either given or the best one for `theta`, which has a closed form. The best one carries a standard
+normal prior (the values are standardised), without which a long length-scale would let it leave the range of the data;
+the prior adds `-m^2 / 2` to the log likelihood.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,7 +178,7 @@ def maximise(
     bounds: Bounds,
     *,
     iterations: int,
-    prior: Callable[[Array], tuple[float, Array]] | None = None,
+    mean: float | None = None,
 ) -> tuple[Hyper, float]:
     """Climb the likelihood from one start (L-BFGS-B in log space).
 
@@ -189,7 +188,7 @@ def maximise(
         start: Where to begin; brought into the box first.
         bounds: The box to stay in, up to rounding to float32.
         iterations: At most so many steps.
-        prior: Log density of the logarithms of the length-scales (d,), up to a constant, and its gradient (d,).
+        mean: A fixed mean, or None for the best one.
 
     Returns:
         The hyperparameters and the objective per point that they reach, which is never below that of the start.
@@ -199,11 +198,7 @@ def maximise(
     n = len(y)
 
     def loss(theta: Array) -> tuple[float, Array]:
-        value, gradient = log_likelihood_and_gradient(theta, centred, y)
-        if prior is not None:
-            extra, slope = prior(theta[:-2])
-            value += extra
-            gradient[:-2] += slope
+        value, gradient = log_likelihood_and_gradient(theta, centred, y, mean=mean)
         return -value / n, gradient / -n
 
     found = minimize(
@@ -217,7 +212,7 @@ def maximise(
     return Hyper.from_log(found.x), -float(found.fun)
 
 
-def paper_search(X: Array, y: Array, bounds: Bounds, rng: np.random.Generator) -> Hyper:
+def paper_search(X: Array, y: Array, bounds: Bounds, rng: np.random.Generator, *, mean: float | None = None) -> Hyper:
     """The search of the paper's appendix: 100 random configurations, the best 10 refined by 50 steps of Adam.
 
     Args:
@@ -225,25 +220,27 @@ def paper_search(X: Array, y: Array, bounds: Bounds, rng: np.random.Generator) -
         y: (n,), standardised.
         bounds: The box to draw from, uniformly, and to stay in, up to rounding to float32.
         rng: Source of randomness.
+        mean: A fixed mean, or None for the best one.
     """
     centred = X - X.mean(axis=0)
     low, high = bounds.log(X.shape[1])
     starts = np.log(rng.uniform(np.exp(low), np.exp(high), (100, len(low))))  # 100 x (d + 2)
-    values = np.array([log_likelihood(theta, centred, y) for theta in starts])
-    refined = [_adam(theta, centred, y, low, high) for theta in starts[np.argsort(-values, kind="stable")[:10]]]
+    values = np.array([log_likelihood(theta, centred, y, mean=mean) for theta in starts])
+    best = starts[np.argsort(-values, kind="stable")[:10]]
+    refined = [_adam(theta, centred, y, low, high, mean=mean) for theta in best]
     return Hyper.from_log(max(refined, key=lambda pair: pair[0])[1])
 
 
-def _adam(theta: Array, X: Array, y: Array, low: Array, high: Array) -> tuple[float, Array]:
+def _adam(theta: Array, X: Array, y: Array, low: Array, high: Array, *, mean: float | None) -> tuple[float, Array]:
     """Fifty projected steps of Adam from `theta` (d + 2,), its usual constants, step 0.1; the best value and where."""
     best = (-np.inf, theta)
     first, second = np.zeros_like(theta), np.zeros_like(theta)
     for t in range(1, 51):
-        value, gradient = log_likelihood_and_gradient(theta, X, y)
+        value, gradient = log_likelihood_and_gradient(theta, X, y, mean=mean)
         best = max(best, (value, theta), key=lambda pair: pair[0])
         gradient /= len(y)
         first = 0.9 * first + 0.1 * gradient
         second = 0.999 * second + 0.001 * gradient**2
         step = (first / (1.0 - 0.9**t)) / (np.sqrt(second / (1.0 - 0.999**t)) + 1e-8)
         theta = np.clip(theta + 0.1 * step, low, high)
-    return max(best, (log_likelihood(theta, X, y), theta), key=lambda pair: pair[0])
+    return max(best, (log_likelihood(theta, X, y, mean=mean), theta), key=lambda pair: pair[0])

@@ -101,11 +101,13 @@ class Posterior:
         X: (n, d).
         y: (n,), standardised.
         hyper: The hyperparameters.
+        given_mean: A fixed constant mean, or None for the best one.
     """
 
     X: Array
     y: Array
     hyper: Hyper
+    given_mean: float | None = None
 
     @cached_property
     def fit(self) -> Factorised:
@@ -113,7 +115,7 @@ class Posterior:
         scaled = (self.X - self.X.mean(axis=0)) / self.hyper.lengthscales  # n x d
         K = self.hyper.signal * matern(squared_distances(scaled, scaled))  # n x n
         K.flat[:: len(self.y) + 1] += self.hyper.noise
-        return factorise(K, self.y)[0]
+        return factorise(K, self.y, mean=self.given_mean)[0]
 
     def covariance(self, points: Offsets) -> Array:
         """Prior covariance (m, n) between query points and data."""
