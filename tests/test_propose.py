@@ -164,11 +164,11 @@ def test_the_margin_is_positive_and_finite(values, unit):
 def test_the_margin_of_the_paper_and_ours():
     """The paper's depends on the best value alone, ours on how far the median is from it."""
     values = [4.0, 2.0, 8.0]
-    assert margin(made([(-1.0, 1.0)], values, margin_unit="value").state) == pytest.approx(2e-3)
-    assert margin(made([(-1.0, 1.0)], values).state) == pytest.approx(2e-3)
+    assert margin(made([(-1.0, 1.0)], values, margin=1e-3, margin_unit="value").state) == pytest.approx(2e-3)
+    assert margin(made([(-1.0, 1.0)], values, margin=1e-3).state) == pytest.approx(2e-3)
     shifted = [value + 1000.0 for value in values]
-    assert margin(made([(-1.0, 1.0)], shifted).state) == pytest.approx(2e-3)
-    assert margin(made([(-1.0, 1.0)], shifted, margin_unit="value").state) == pytest.approx(1.002)
+    assert margin(made([(-1.0, 1.0)], shifted, margin=1e-3).state) == pytest.approx(2e-3)
+    assert margin(made([(-1.0, 1.0)], shifted, margin=1e-3, margin_unit="value").state) == pytest.approx(1.002)
 
 
 def test_a_recommendation_needs_a_fit_and_is_an_observed_point():

@@ -288,7 +288,7 @@ def test_an_improvement_within_the_margin_is_a_failure():
             answer(optimizer, 1, float(i))
         trial = optimizer.ask()
         margin = optimizer.state.trials[trial.id].margin
-        assert margin == pytest.approx(1e-3 * 4.5)
+        assert margin == pytest.approx(optimizer.state.settings.margin * 4.5)
         optimizer.tell(trial, -share * margin)
         assert (optimizer.state.trust.successes == 1) is success
 
