@@ -2,9 +2,9 @@
 
     python benchmarks/huge_space.py [--dim 100000] [--budget 60]
 
-The function never improves, so that the target dimension climbs as fast as it can. Each line is one target dimension: the
-suggestions made there, the slowest of them, and the process's peak memory so far. Seconds are also given as a ratio to one
-float64 matrix product of 1000 x 1000 in the same run, since machines differ.
+The function never improves, so that the target dimension climbs as fast as it can. Each line is one target dimension:
+the suggestions made there, the slowest of them, and the process's peak memory so far. Seconds are also given as a ratio
+to one float64 matrix product of 1000 x 1000 in the same run, since machines differ.
 """
 
 import argparse

@@ -13,11 +13,23 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 LAYERS = {
     "foundations": ["_version", "errors", "rng", "threads", "buffers"],
     "mathematics": [
-        *["space", "embedding", "theory", "schedule", "region", "standardize"],
+        *["parameters", "bounds", "space", "embedding", "theory", "schedule", "region", "standardize"],
         *["gp.hyper", "gp.kernel", "gp.fit", "gp.posterior", "gp", "thompson"],
     ],
     "algorithm": ["settings", "events", "records", "state", "propose"],
-    "shells": ["result", "progress", "codec", "journal", "trial", "header", "optimizer", "minimize", ""],
+    "shells": [
+        "result",
+        "progress",
+        "codec",
+        "journal",
+        "trial",
+        "header",
+        "evaluation",
+        "workers",
+        "optimizer",
+        "minimize",
+        "",
+    ],
     "edges": ["integrations.*", "bench.*", "report.*", "cli", "__main__"],
 }
 ORDER = [name for names in LAYERS.values() for name in names]

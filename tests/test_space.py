@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds
 
 from nestbo.errors import NestboError, SpaceError
-from nestbo.space import Integer, Real, Space
+from nestbo.parameters import Integer, Real
+from nestbo.space import Space
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 positive = st.floats(min_value=5e-324, allow_nan=False, allow_infinity=False)

@@ -11,10 +11,11 @@ from nestbo._version import __version__
 from nestbo.embedding import Embedding
 from nestbo.minimize import minimize
 from nestbo.optimizer import Optimizer
+from nestbo.parameters import Integer, Real
 from nestbo.result import Result, Status
 from nestbo.schedule import Schedule
 from nestbo.settings import Settings
-from nestbo.space import Integer, Real, Space
+from nestbo.space import Space
 from nestbo.theory import hesbo_success_probability, success_probability
 from nestbo.trial import Trial
 

@@ -24,89 +24,29 @@ import logging
 import math
 import operator
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nestbo.bounds import checked_bounds, from_lb_ub, listed, rows_to_array, vector
 from nestbo.errors import SpaceError
+from nestbo.parameters import NO_CATEGORIES, Integer, Real, assign, described, number, parameter_from
 
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 
-LARGEST_INTEGER = 2**53
-"""Up to here every integer is a float64."""
 LOPSIDED = 0.01
 """A default closer to a bound than this share of the range squeezes one half of its coordinate into almost nothing."""
 HUGE = 1e307
 """Differences of numbers larger than this may overflow, so they are halved first (which is exact up there)."""
 SHOWN = 4
 """How many names a message or a `repr` lists."""
-NO_CATEGORIES = (
-    "nestbo searches real and integer parameters; encode a category as an Integer or fix it and run once per choice"
-)
 
 _log = logging.getLogger("nestbo")
-
-
-@dataclass(frozen=True)
-class Real:
-    """A real parameter.
-
-    Args:
-        name: What the objective calls it.
-        low: Smallest value.
-        high: Largest value.
-        log: Search on a logarithmic scale (needs `low > 0`).
-        default: The current setting, if there is one; it becomes the origin of the search.
-
-    >>> Real("lr", 1e-5, 1e-1, log=True, default=1e-3)
-    Real(name='lr', low=1e-05, high=0.1, log=True, default=0.001)
-    """
-
-    name: str
-    low: float
-    high: float
-    log: bool = field(default=False, kw_only=True)
-    default: float | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _check_name(self.name, "Real")
-        label = f"Real {self.name!r}"
-        low, high = _number(self.low, f"{label}: low"), _number(self.high, f"{label}: high")
-        default = None if self.default is None else _number(self.default, f"{label}: default")
-        _check_values(label, low, high, self.log, default)
-        if self.log and low <= 0.0:
-            raise SpaceError(f"{label}: log=True needs low > 0, got {low}: raise low or drop log=True")
-        _assign(self, low=low, high=high, log=bool(self.log), default=default)
-
-
-@dataclass(frozen=True)
-class Integer:
-    """An integer parameter; the arguments are those of `Real`, whole numbers within +-2**53 (`log` needs `low >= 1`).
-
-    >>> Integer("layers", 1, 8)
-    Integer(name='layers', low=1, high=8, log=False, default=None)
-    """
-
-    name: str
-    low: int
-    high: int
-    log: bool = field(default=False, kw_only=True)
-    default: int | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _check_name(self.name, "Integer")
-        label = f"Integer {self.name!r}"
-        low, high = _whole(self.low, f"{label}: low"), _whole(self.high, f"{label}: high")
-        default = None if self.default is None else _whole(self.default, f"{label}: default")
-        _check_values(label, low, high, self.log, default)
-        if self.log and low < 1:
-            raise SpaceError(f"{label}: log=True needs low >= 1, got {low}: raise low or drop log=True")
-        _assign(self, low=low, high=high, log=bool(self.log), default=default)
 
 
 class _Chart(NamedTuple):
@@ -170,7 +110,7 @@ class Space:
         if isinstance(bounds, Space):
             return bounds
         if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
-            return _positional(_from_lb_ub(bounds.lb, bounds.ub))
+            return _positional(from_lb_ub(bounds.lb, bounds.ub))
         if isinstance(bounds, Real | Integer):
             raise SpaceError(f"bounds must be one entry per parameter, got a single {bounds!r}: put it into a list")
         if hasattr(bounds, "__array__"):
@@ -178,17 +118,17 @@ class Space:
             if array.dtype.kind in "iuf":
                 return _positional(array)
             bounds = list(array) if array.ndim else array.item()
-        rows = _listed(bounds)
+        rows = listed(bounds)
         if any(isinstance(row, Real | Integer) for row in rows):
             return Space(rows)
-        return _positional(_rows_to_array(rows))
+        return _positional(rows_to_array(rows))
 
     @staticmethod
     def from_description(description: Mapping[str, Any]) -> "Space":
         """The space that `describe` described, exactly."""
         try:
             if "parameters" in description:
-                return _restored(*_columns([_parameter(p) for p in description["parameters"]]))
+                return _restored(*_columns([parameter_from(p) for p in description["parameters"]]))
             dim = operator.index(description["dim"])
             pairs = [_unpacked(description[key], dim) for key in ("low", "high")]
             space = _positional(np.stack(pairs, axis=1))
@@ -205,7 +145,7 @@ class Space:
         if self.names is None:
             default = _packed(self.default) if self.has_origin else None
             return {"dim": self.dim, "low": _packed(self.low), "high": _packed(self.high), "default": default}
-        return {"parameters": [_described(p) for p in self.parameters]}
+        return {"parameters": [described(p) for p in self.parameters]}
 
     @property
     def parameters(self) -> tuple[Real | Integer, ...]:
@@ -323,7 +263,7 @@ class Space:
             point: A dictionary (named parameters) or array-like `(D,)`.
             what: What an error calls it.
         """
-        x = self._from_mapping(point, what) if isinstance(point, Mapping) else _vector(point, what)
+        x = self._from_mapping(point, what) if isinstance(point, Mapping) else vector(point, what)
         if x.shape != (self.dim,):
             raise SpaceError(f"{what} must have shape ({self.dim},), got {x.shape}: give one number per parameter")
         bad = ~((x >= self.low) & (x <= self.high))  # nan is bad too
@@ -419,7 +359,7 @@ class Space:
             if missing:
                 problems.append(f"lacks {_some(missing)}")
             raise SpaceError(f"{what} {' and '.join(problems)}: give exactly {_some(self.names)}")
-        return np.array([_number(point[name], f"{what}: {name!r}") for name in self.names], dtype=np.float64)
+        return np.array([number(point[name], f"{what}: {name!r}") for name in self.names], dtype=np.float64)
 
 
 _Columns: TypeAlias = tuple[tuple[str, ...] | None, FloatArray, FloatArray, BoolArray, BoolArray, FloatArray]
@@ -427,25 +367,25 @@ _Columns: TypeAlias = tuple[tuple[str, ...] | None, FloatArray, FloatArray, Bool
 
 def _columns(parameters: Any) -> _Columns:
     """The fields of a Space, from its parameters."""
-    listed = _listed(parameters)
-    for i, p in enumerate(listed):
+    given = listed(parameters)
+    for i, p in enumerate(given):
         if not isinstance(p, Real | Integer):
             raise SpaceError(
                 f"a Space is made of Real and Integer, parameter {i} is {reprlib.repr(p)}: use Real(name, low, high), "
                 f"Integer(name, low, high), or Space.of(bounds) with (low, high) pairs only ({NO_CATEGORIES})"
             )
-    names = tuple(p.name for p in listed)
+    names = tuple(p.name for p in given)
     first: dict[str, int] = {}
     for i, name in enumerate(names):
         if first.setdefault(name, i) != i:
             raise SpaceError(f"parameters {first[name]} and {i} are both named {name!r}: give each its own name")
     return (
         names,
-        np.array([p.low for p in listed], dtype=np.float64),
-        np.array([p.high for p in listed], dtype=np.float64),
-        np.array([p.log for p in listed], dtype=np.bool_),
-        np.array([isinstance(p, Integer) for p in listed], dtype=np.bool_),
-        np.array([math.nan if p.default is None else p.default for p in listed], dtype=np.float64),
+        np.array([p.low for p in given], dtype=np.float64),
+        np.array([p.high for p in given], dtype=np.float64),
+        np.array([p.log for p in given], dtype=np.bool_),
+        np.array([isinstance(p, Integer) for p in given], dtype=np.bool_),
+        np.array([math.nan if p.default is None else p.default for p in given], dtype=np.float64),
     )
 
 
@@ -461,7 +401,7 @@ def _fill(space: Space, fields: _Columns) -> None:
     }
     for column in columns.values():
         column.flags.writeable = False
-    _assign(space, names=names, **columns)
+    assign(space, names=names, **columns)
 
 
 def _restored(*fields: Any) -> Space:
@@ -500,11 +440,6 @@ def _mention_lopsided(space: Space) -> None:
         )
 
 
-def _assign(frozen: object, **values: Any) -> None:
-    for name, value in values.items():
-        object.__setattr__(frozen, name, value)
-
-
 def _scaled(x: FloatArray, log_dims: NDArray[np.intp]) -> FloatArray:
     """Logarithms in `log_dims`, the rest unchanged; `(..., D)` to `(..., D)`."""
     if not log_dims.size:
@@ -516,168 +451,9 @@ def _scaled(x: FloatArray, log_dims: NDArray[np.intp]) -> FloatArray:
 
 def _positional(bounds: NDArray[Any]) -> Space:
     """The space of an array of numbers `(D, 2)`, checked."""
-    if bounds.size == 0:
-        raise SpaceError(f"bounds are empty, got shape {bounds.shape}: give one (low, high) pair per parameter")
-    if bounds.ndim != 2 or bounds.shape[1] != 2:
-        what_to_do = "transpose them" if bounds.ndim == 2 and bounds.shape[0] == 2 else "give one (low, high) pair each"
-        raise SpaceError(f"bounds must be (D, 2), got {bounds.shape}: {what_to_do}")
-    with np.errstate(over="ignore"):  # a longdouble beyond float64 becomes infinite, which the next check reports
-        low, high = bounds.astype(np.float64).T
-    bad = ~(np.isfinite(low) & np.isfinite(high) & (low < high))
-    if bad.any():
-        i = int(np.argmax(bad))
-        a, b = low[i].item(), high[i].item()
-        label = f"bounds of parameter {i} are ({a}, {b})"
-        if math.isnan(a) or math.isnan(b):
-            raise SpaceError(f"{label}, which is not a number: give finite numbers")
-        if math.isinf(a) or math.isinf(b):
-            raise SpaceError(f"{label}: every parameter needs finite bounds; give the widest range you would try")
-        if a == b:
-            raise SpaceError(f"{label}, low == high: drop the parameter and set it in your function")
-        raise SpaceError(f"{label}, low > high: swap them")
+    low, high = checked_bounds(bounds)
     no = np.zeros(len(low), dtype=np.bool_)
     return _restored(None, low, high, no, no, np.full(len(low), math.nan))
-
-
-def _from_lb_ub(lb: Any, ub: Any) -> FloatArray:
-    """The array `(D, 2)` of a `scipy.optimize.Bounds`."""
-    low, high = _vector(lb, "bounds.lb"), _vector(ub, "bounds.ub")
-    try:
-        low, high = np.broadcast_arrays(np.atleast_1d(low), np.atleast_1d(high))
-    except ValueError:
-        raise SpaceError(
-            f"bounds.lb and bounds.ub must have the same length, got {low.shape} and {high.shape}: give one each "
-            "per parameter"
-        ) from None
-    if low.ndim != 1:
-        raise SpaceError(f"bounds.lb and bounds.ub must be (D,), got {low.shape}: give one each per parameter")
-    return np.stack([low, high], axis=1)  # D x 2
-
-
-def _rows_to_array(rows: list[Any]) -> NDArray[Any]:
-    """The array `(D, 2)` of a sequence of pairs; other numeric shapes pass, for `_positional` to report."""
-    try:
-        array = np.array(rows)
-    except (TypeError, ValueError):  # ragged
-        array = np.empty(0, dtype=object)
-    # NumPy would take (0.0, True) for (0.0, 1.0)
-    has_bool = any(isinstance(v, bool | np.bool_) for row in rows if isinstance(row, tuple | list) for v in row)
-    if array.dtype.kind in "iuf" and not has_bool:
-        return array
-    return np.array([_pair(i, row) for i, row in enumerate(rows)], dtype=np.float64)
-
-
-def _pair(i: int, row: Any) -> tuple[float, float]:
-    """Low and high of parameter `i`."""
-    label = f"parameter {i} is {reprlib.repr(row)}, not a (low, high) pair"
-    if isinstance(row, str | bytes | bool | np.bool_ | Mapping | set):
-        raise SpaceError(f"{label}: {NO_CATEGORIES}")
-    if not isinstance(row, Iterable):
-        raise SpaceError(f"{label}: bounds must be (D, 2), give one (low, high) pair per parameter")
-    values = list(row)
-    if any(isinstance(v, str | bytes | bool | np.bool_) for v in values):
-        raise SpaceError(f"{label}: {NO_CATEGORIES}")
-    if len(values) != 2:
-        raise SpaceError(f"{label}: bounds must be (D, 2), give two numbers per parameter")
-    if any(v is None for v in values):
-        raise SpaceError(f"{label}: every parameter needs finite bounds; give the widest range you would try")
-    return _number(values[0], f"low of parameter {i}"), _number(values[1], f"high of parameter {i}")
-
-
-def _vector(values: Any, what: str) -> FloatArray:
-    """Numbers as float64, of whatever shape."""
-    problem = f"{what} must be numbers, got {reprlib.repr(values)}: give one number per parameter"
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError) as error:  # ragged
-        raise SpaceError(problem) from error
-    if array.dtype.kind == "O" and array.ndim == 1:
-        array = np.array([_number(value, f"{what}: parameter {i}") for i, value in enumerate(array)], dtype=np.float64)
-    if array.dtype.kind not in "iuf":
-        raise SpaceError(problem)
-    with np.errstate(over="ignore"):
-        return array.astype(np.float64)
-
-
-def _listed(values: Any) -> list[Any]:
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise SpaceError(
-            f"bounds must be (low, high) pairs or a list of Real and Integer, got {reprlib.repr(values)}: write "
-            "[(low, high), ...] or [Real(name, low, high), ...]"
-        )
-    listed = list(values)
-    if not listed:
-        raise SpaceError("bounds are empty: give at least one parameter")
-    return listed
-
-
-def _number(value: Any, what: str) -> float:
-    """A user's number as a float, not necessarily finite."""
-    if not isinstance(value, str | bytes | bool | np.bool_) and getattr(value, "ndim", 0) == 0:
-        try:
-            return float(value) + 0.0
-        except OverflowError:
-            raise SpaceError(f"{what} is too large for a float: give a smaller number") from None
-        except (TypeError, ValueError):
-            pass
-    raise SpaceError(f"{what} must be a number, got {reprlib.repr(value)}: give a number ({NO_CATEGORIES})")
-
-
-def _whole(value: Any, what: str) -> int:
-    """A user's whole number as an int, however it is spelled (3, 3.0, numpy.int64(3))."""
-    number = _number(value, what)
-    try:
-        whole = operator.index(value)
-    except TypeError:
-        if not number.is_integer():
-            raise SpaceError(f"{what} must be a whole number, got {number}: round it, or use Real") from None
-        whole = int(number)
-    if abs(whole) > LARGEST_INTEGER:
-        raise SpaceError(f"{what} must be within +-2**53, got {whole}: use Real, or a smaller range")
-    return whole
-
-
-def _check_name(name: object, kind: str) -> None:
-    if not isinstance(name, str) or not name:
-        raise SpaceError(
-            f"the name of a {kind} must be a non-empty string, got {name!r}: write {kind}(name, low, high)"
-        )
-
-
-def _check_values(label: str, low: float, high: float, log: object, default: float | None) -> None:
-    """What Real and Integer have in common."""
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise SpaceError(
-            f"{label}: low and high must be finite, got {low} and {high}: give the widest range you would try"
-        )
-    if low == high:
-        raise SpaceError(f"{label}: low and high are both {low}: drop the parameter and set it in your function")
-    if low > high:
-        raise SpaceError(f"{label}: low must be less than high, got {low} and {high}: swap them")
-    if not isinstance(log, bool | np.bool_):
-        raise SpaceError(f"{label}: log must be True or False, got {log!r}: write log=True for a logarithmic scale")
-    if default is not None and not low <= default <= high:
-        raise SpaceError(
-            f"{label}: default must be in [{low}, {high}], got {default}: move it inside, or widen the bounds"
-        )
-
-
-def _described(p: Real | Integer) -> dict[str, Any]:
-    exact: dict[str, Any] = {"low": p.low, "high": p.high, "default": p.default}
-    if isinstance(p, Real):
-        exact = {key: None if value is None else value.hex() for key, value in exact.items()}
-    return {"type": "integer" if isinstance(p, Integer) else "real", "name": p.name, "log": p.log, **exact}
-
-
-def _parameter(d: Mapping[str, Any]) -> Real | Integer:
-    """The inverse of `_described`."""
-    name, low, high, log, default = (d[key] for key in ("name", "low", "high", "log", "default"))
-    if d["type"] == "integer":
-        return Integer(name, low, high, log=log, default=default)
-    if d["type"] != "real":
-        raise SpaceError(f"a parameter has the unknown type {d['type']!r}: this was written by a newer nestbo")
-    c = None if default is None else float.fromhex(default)
-    return Real(name, float.fromhex(low), float.fromhex(high), log=log, default=c)
 
 
 def _packed(column: FloatArray) -> str | list[str]:
