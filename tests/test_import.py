@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ["scipy.stats", "pandas", "matplotlib", "sklearn", "optuna", "torch", "typer", "rich"]
+HEAVY = ["scipy.stats", "scipy.optimize", "pandas", "matplotlib", "sklearn", "optuna", "torch", "typer", "rich"]
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:

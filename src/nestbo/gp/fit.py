@@ -19,8 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
-from scipy.optimize import Bounds as Box
-from scipy.optimize import minimize
 
 from nestbo.errors import FitError
 from nestbo.gp.hyper import Bounds, Hyper
@@ -193,6 +191,10 @@ def maximise(
     Returns:
         The hyperparameters and the objective per point that they reach, which is never below that of the start.
     """
+    # It is half of what `import nestbo` would take.
+    from scipy.optimize import Bounds as Box  # noqa: PLC0415
+    from scipy.optimize import minimize  # noqa: PLC0415
+
     centred = X - X.mean(axis=0)
     low, high = bounds.log(X.shape[1])
     n = len(y)
