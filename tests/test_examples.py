@@ -15,6 +15,7 @@ RUNS = {
     "demo": (["--budget", "12", "--seed", "3"], r"Best value: +-\d\.\d{5}\nKnown optimum: +-3\.32237\n"),
     "own_function": (["14"], r"nfev: 14\n(.*\n)*.*one penalty for each: +\d"),
     "ask_tell": (["20"], r"nfev: 20\n(.*\n)*.*constant length, for comparison: -0\.6"),
+    "parallel": (["12"], r"nfev: 12\n(.*\n)*Wall time: \d"),
     "named_space": (["14"], r"speed0=\d.*buffer0=\d+(.*\n)*.*Cost found, mean of 20 simulations: \d"),
 }
 

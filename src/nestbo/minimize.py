@@ -3,8 +3,9 @@
 import math
 import numbers
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from nestbo.embedding import whole
 from nestbo.errors import JournalWriteError, SettingsError, SpaceExhausted
+from nestbo.evaluation import Evaluator, Failure, Outcome, Raised, Task, ThisProcess, Value
 from nestbo.header import checked_settings
 from nestbo.journal import recorded
 from nestbo.optimizer import Optimizer
@@ -22,9 +24,12 @@ from nestbo.rng import seed_from
 from nestbo.settings import Settings
 from nestbo.space import Space
 from nestbo.trial import Trial
+from nestbo.workers import ProcessPool, pickled, process_count
 
 End = tuple[Status, str]
 """Why a run ends, as a status and in words."""
+SHORTEST = 1e-3
+"""Seconds of the shortest timeout: below that a worker has not even read its point."""
 
 
 def minimize(
@@ -36,6 +41,7 @@ def minimize(
     rng: SupportsIndex | np.random.Generator | None = None,
     x0: ArrayLike | Mapping[str, float] | None = None,
     workers: int = 1,
+    timeout: float | None = None,
     batch_size: int | None = None,
     callback: Callable[[Result], object] | None = None,
     catch: type[Exception] | tuple[type[Exception], ...] = (),
@@ -56,8 +62,13 @@ def minimize(
         args: Further arguments of fun.
         rng: An integer for a reproducible run, a generator to draw one from, or None.
         x0: The current setting: the first evaluation, and the origin of the search.
-        workers: 1; evaluations run one after the other in this process.
-        batch_size: Evaluations that are proposed together. Their results enter the model together.
+        workers: 1 evaluates in this process. More is a number of worker processes, -1 one per processor: a new point is
+            proposed the moment an evaluation ends. fun must be importable and the call be under
+            `if __name__ == "__main__":`. BLAS uses one thread in each worker unless the environment says otherwise.
+        timeout: Seconds after which an evaluation is given up: its process is killed and it counts as failed. With
+            workers=1 there is one worker process then.
+        batch_size: Evaluations that are proposed together. Their results enter the model together, so the run does not
+            depend on which of the workers is faster.
         callback: Called after every evaluation with the result so far; stops the run by returning True or raising
             StopIteration.
         catch: Exceptions of fun that count as failed evaluations. All others end the run.
@@ -66,7 +77,7 @@ def minimize(
         settings: See `Settings`.
         progress: Show a line of progress on standard error.
         known: Evaluations that are known already: points and values. The best becomes the origin, unless x0 is given.
-        max_time: Seconds after which no evaluation begins.
+        max_time: Seconds after which no evaluation begins. Those that run are waited for.
         target: Value at which to stop.
 
     Returns:
@@ -76,25 +87,29 @@ def minimize(
     >>> result.nfev, result.success
     (15, True)
     """
-    _check(fun, workers, catch, callback)
-    batch = 1 if batch_size is None else whole("batch_size", batch_size, least=1)
+    _check(fun, catch, callback)
+    count = process_count(workers)
+    batch = None if batch_size is None else whole("batch_size", batch_size, least=1)
     seconds = math.inf if max_time is None else _number("max_time", max_time, least=0.0)
+    patience = math.inf if timeout is None else _number("timeout", timeout, least=SHORTEST)
     goal = -math.inf if target is None else _number("target", target, least=-math.inf)
+    # Like scipy, which takes a single argument for a tuple of one.
+    task = Task(fun, args if isinstance(args, tuple) else (args,), catch if isinstance(catch, tuple) else (catch,))
+    sent = pickled(task) if count > 1 or timeout is not None else None
     optimizer = _open(fun, bounds, budget, rng=rng, x0=x0, journal=journal, noisy=noisy, settings=settings, known=known)
     with optimizer:
+        busy = min(count, batch or count, optimizer.remaining)
         run = _Run(
             optimizer=optimizer,
-            fun=fun,
-            # Like scipy, which takes a single argument for a tuple of one.
-            args=args if isinstance(args, tuple) else (args,),
-            catch=catch if isinstance(catch, tuple) else (catch,),
+            evaluator=ThisProcess(task) if sent is None else ProcessPool(sent, busy, timeout=patience),
+            batch=batch,
             callback=callback,
             line=ProgressLine() if progress else None,
             max_time=seconds,
             target=goal,
         )
         try:
-            return run.until_done(batch)
+            return run.until_done()
         except JournalWriteError as error:
             error.result = optimizer.result()
             raise
@@ -102,31 +117,44 @@ def minimize(
 
 @dataclass(kw_only=True)
 class _Run:
-    """One call of `minimize`."""
+    """One call of `minimize`.
+
+    Attributes:
+        optimizer: Proposes points and keeps the record.
+        evaluator: Where they are evaluated.
+        batch: Evaluations that are proposed together; None if a new one is proposed whenever a place is free.
+        callback: Called after every evaluation.
+        line: Shows progress.
+        max_time: Seconds after which no evaluation begins.
+        target: Value at which to stop.
+        asked: Trials so far.
+        spent: Seconds that it took to propose them.
+        queue: Trials that were asked for and have not begun.
+    """
 
     optimizer: Optimizer
-    fun: Callable[..., float]
-    args: tuple[Any, ...]
-    catch: tuple[type[Exception], ...]
+    evaluator: Evaluator
+    batch: int | None
     callback: Callable[[Result], object] | None
     line: ProgressLine | None
     max_time: float
     target: float
     asked: int = 0
     spent: float = 0.0
+    queue: deque[Trial] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.deadline = time.monotonic() + self.max_time
         self.answered_before = len(self.optimizer.state.outcomes)
 
-    def until_done(self, batch: int) -> Result:
+    def until_done(self) -> Result:
         """Ask, evaluate, tell, until there is a reason to stop."""
         optimizer = self.optimizer
         try:
             end = self._reached() or self._timed_out()
-            while end is None and optimizer.remaining:
-                trials = self._ask(batch)
-                end = self._evaluate_all(trials) if isinstance(trials, list) else trials
+            if end is None and optimizer.remaining:
+                with self.evaluator:
+                    end = self._loop()
         except KeyboardInterrupt:
             waiting = len(optimizer.state.pending)
             end = (
@@ -138,42 +166,63 @@ class _Run:
         self._show(last=True)
         return optimizer.result()
 
-    def _ask(self, batch: int) -> list[Trial] | End:
-        """The next trials, or the end of the space."""
-        optimizer = self.optimizer
+    def _loop(self) -> End | None:
+        """Keep the evaluator busy. Once no other evaluation may begin, those that run are waited for."""
+        no_more: End | None = None
+        while True:
+            no_more = no_more or self._begin()
+            if not self.evaluator.running:
+                return no_more
+            end = self._take(self.evaluator.wait())
+            if end is not None:
+                return end
+
+    def _begin(self) -> End | None:
+        """Begin evaluations while there are places; a reason if no other will ever begin."""
+        while self.evaluator.free:
+            if not self.queue and (not self.optimizer.remaining or (self.batch and self.evaluator.running)):
+                return None
+            end = self._timed_out() or (None if self.queue else self._ask())
+            if end is not None:
+                return end
+            trial = self.queue.popleft()
+            self.evaluator.submit(trial.id, self.optimizer.space.user_point(trial.x))
+        return None
+
+    def _ask(self) -> End | None:
+        """Queue the next trials, or find the end of the space."""
+        optimizer, batch = self.optimizer, self.batch or 1
         # What is left of a batch is completed first, as an uninterrupted run would have done.
         count = optimizer.unclaimed or min(batch, optimizer.remaining, max(1, optimizer.state.untried))
         began = time.perf_counter()
         try:
-            trials = optimizer.ask_many(int(count), synchronous=batch > 1)
+            self.queue.extend(optimizer.ask_many(int(count), synchronous=batch > 1))
         except SpaceExhausted as error:
             return Status.SPACE, str(error)
-        self.asked += len(trials)
+        self.asked += int(count)
         self.spent += time.perf_counter() - began
-        return trials
-
-    def _evaluate_all(self, trials: list[Trial]) -> End | None:
-        """Evaluate the trials in order, up to a reason to stop."""
-        for trial in trials:
-            self._evaluate(trial)
-            self._show()
-            called_back = self._called_back()
-            end = self._reached() or self._failing() or called_back or self._timed_out()
-            if end is not None:
-                return end
         return None
 
-    def _evaluate(self, trial: Trial) -> None:
-        """One evaluation, told or failed."""
-        point = self.optimizer.space.user_point(trial.x)
-        began = time.perf_counter()
-        try:
-            value = self.fun(point, *self.args)
-        except self.catch as error:
-            seconds = time.perf_counter() - began
-            self.optimizer.fail(trial, f"{type(error).__name__}: {error}", seconds=seconds)
-            return
-        self.optimizer.tell(trial, value, seconds=time.perf_counter() - began)
+    def _take(self, outcomes: list[Outcome]) -> End | None:
+        """Tell outcomes, all of them even if one is a reason to stop."""
+        end: End | None = None
+        for outcome in outcomes:
+            self._tell(outcome)
+            self._show()
+            if end is None:
+                called_back = self._called_back()
+                end = self._reached() or self._failing() or called_back
+        return end
+
+    def _tell(self, outcome: Outcome) -> None:
+        """One outcome, told, failed or raised."""
+        match outcome:
+            case Value():
+                self.optimizer.tell(outcome.trial, outcome.value, seconds=outcome.seconds, worker=outcome.worker)
+            case Failure():
+                self.optimizer.fail(outcome.trial, outcome.reason, seconds=outcome.seconds, worker=outcome.worker)
+            case Raised():
+                raise outcome.error
 
     def _show(self, *, last: bool = False) -> None:
         if self.line is not None:
@@ -279,15 +328,11 @@ def _pairs(known: tuple[Sequence[Any] | ArrayLike, ArrayLike] | None) -> list[tu
     return list(zip(points, values, strict=True))
 
 
-def _check(fun: object, workers: object, catch: object, callback: object) -> None:
+def _check(fun: object, catch: object, callback: object) -> None:
     if not callable(fun):
         raise SettingsError(f"fun must be a function, got {type(fun).__name__}: pass the function, not its value")
     if callback is not None and not callable(callback):
         raise SettingsError(f"callback must be a function, got {type(callback).__name__}: pass the function itself")
-    if workers != 1:
-        raise SettingsError(
-            f"workers must be 1, got {workers!r}: evaluate in parallel with Optimizer.ask_many, its points are distinct"
-        )
     kinds = catch if isinstance(catch, tuple) else (catch,)
     if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
         raise SettingsError(f"catch must be exception types, got {catch!r}: write catch=(ValueError,)")
