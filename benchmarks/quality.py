@@ -202,14 +202,14 @@ def print_problem(cells: list[Cell], problem: str, methods: list[str], checkpoin
     """The table of one problem."""
     optimum = problems.get(problem).optimum
     print(f"\n{problem}: {'value' if optimum is None else 'regret'}, mean / median / worst of the best so far")
-    print(f"{'':16}{'seeds':>6}" + "".join(f"{f'at {n}':>28}" for n in checkpoints))
+    print(f"{'':16}{'seeds':>6}" + "".join(f"{f'at {n}':>36}" for n in checkpoints))
     for method in methods:
         if not (own := select(cells, problem, method)):
             continue
         row = f"{method:16}{len(own):>6}"
         for n in checkpoints:
             gap = best_at(own, n) - (optimum or 0.0)
-            row += f"{f'{gap.mean():.4g} / {np.median(gap):.4g} / {gap.max():.4g}':>28}"
+            row += f"{f'{gap.mean():.4g} / {np.median(gap):.4g} / {gap.max():.4g}':>36}"
         print(row)
         if problem.startswith("hartmann6"):
             print_share(own, f"within {CLOSE}", optimum + CLOSE, checkpoints)
@@ -222,7 +222,7 @@ def print_share(cells: list[Cell], label: str, below: float, checkpoints: list[i
     for n in checkpoints:
         hits = int((best_at(cells, n) < below).sum())
         low, high = wilson(hits, len(cells))
-        row += f"{f'{hits / len(cells):.0%} [{low:.0%}, {high:.0%}]':>28}"
+        row += f"{f'{hits / len(cells):.0%} [{low:.0%}, {high:.0%}]':>36}"
     print(row)
 
 
