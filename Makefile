@@ -66,8 +66,9 @@ $(VENV)/.created $(EXTRAS)/.created:
 	$(PYTHON) -m venv $(@D)
 	@touch $@
 
+# Without byte code, of which most would never be used: what is installed stays below 200 MB.
 $(VENV)/.core: pyproject.toml | $(VENV)/.created
-	$(VENV)/bin/python $(PIP_INSTALL) -e .
+	$(VENV)/bin/python $(PIP_INSTALL) --no-compile -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.created

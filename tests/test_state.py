@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nestbo
 from nestbo import Integer, Optimizer, Real, Settings, Space
 from nestbo.errors import BudgetExhausted, JournalError, TrialError
 from nestbo.events import Asked, Embedded, Extended, Failed, Opened, Restarted, Stopped, Told
@@ -490,3 +491,15 @@ def test_points_of_integer_spaces_are_remembered_by_what_they_round_to():
     real = Optimizer([(0, 1)], budget=10, rng=0)
     real.ask()
     assert len(real.state.tried) == 0
+
+
+def test_a_noisy_run_may_see_nothing_but_noise():
+    """Only there the noise may explain all of the standardised values, whose variance is 1; a higher ceiling is kept."""
+    ceilings = {
+        (noisy, ceiling): nestbo.Optimizer(
+            [(-1, 1)] * 3, budget=5, rng=0, noisy=noisy, settings=nestbo.Settings(noise_ceiling=ceiling)
+        ).state.bounds.noise[1]
+        for noisy in (False, True)
+        for ceiling in (0.2, 3.0)
+    }
+    assert ceilings == {(False, 0.2): 0.2, (False, 3.0): 3.0, (True, 0.2): 1.0, (True, 3.0): 3.0}

@@ -230,12 +230,12 @@ def _fit(state: State, y: Array, rng: np.random.Generator) -> Hyper:
     """Hyperparameters for the current data."""
     settings, X = state.settings, state.model_z.array
     if settings.fit == "paper":
-        return paper_search(X, y, settings.bounds, rng, mean=settings.constant_mean)
+        return paper_search(X, y, state.bounds, rng, mean=settings.constant_mean)
     starts = [] if state.hyper is None else [state.hyper]
     if state.hyper is None or state.fits % settings.fresh_fit_every == 0:
-        starts.append(default_start(state.target_dim, settings.bounds, lengthscale=settings.initial_lengthscale))
+        starts.append(default_start(state.target_dim, state.bounds, lengthscale=settings.initial_lengthscale))
     climbs = [
-        maximise(X, y, start, settings.bounds, iterations=settings.fit_iterations, mean=settings.constant_mean)
+        maximise(X, y, start, state.bounds, iterations=settings.fit_iterations, mean=settings.constant_mean)
         for start in starts
     ]
     return max(climbs, key=lambda climb: climb[1])[0]

@@ -31,7 +31,7 @@ from nestbo.events import (
     Stopped,
     Told,
 )
-from nestbo.gp.hyper import Hyper
+from nestbo.gp.hyper import Bounds, Hyper
 from nestbo.records import Known, Outcome, Proposal
 from nestbo.region import TrustRegion
 from nestbo.schedule import Schedule
@@ -42,6 +42,8 @@ Array = NDArray[np.float64]
 
 DEFAULT_REACH = 1000
 """m_D of the paper's experiments."""
+NOTHING_BUT_NOISE = 1.0
+"""Noise variance that explains all of the standardised values."""
 IN_SUBSPACE = 1e-9
 """A known point counts as lying in the subspace if its lift comes this close in every coordinate of [-1, 1]."""
 
@@ -142,6 +144,13 @@ class State:
         return min(self.space.dim, self.settings.max_target_dim or self.space.dim)
 
     @property
+    def bounds(self) -> Bounds:
+        """The box of the hyperparameters. In a noisy run all there is to see may be noise."""
+        bounds = self.settings.bounds
+        floor, ceiling = bounds.noise
+        return replace(bounds, noise=(floor, max(ceiling, NOTHING_BUT_NOISE))) if self.noisy else bounds
+
+    @property
     def in_design(self) -> bool:
         """Whether the next point comes from a design: until its results are in and one of them is a value."""
         return self.design_left > 0 or not math.isfinite(self.model_best)
@@ -228,7 +237,7 @@ def _embedded(state: State, event: Embedded | Restarted) -> State:
         due=None,
     )
     if parent is not None:
-        hyper = None if state.hyper is None else state.hyper.split(parent, state.settings.bounds)
+        hyper = None if state.hyper is None else state.hyper.split(parent, state.bounds)
         return _with_known(replace(grown, model_z=Rows.of(state.model_z.array[:, parent]), hyper=hyper))
     fresh = replace(_without_model(grown), hyper=None, design_asked=0, design_left=state.settings.initial_points)
     if isinstance(event, Embedded):
