@@ -494,7 +494,7 @@ def test_points_of_integer_spaces_are_remembered_by_what_they_round_to():
 
 
 def test_a_noisy_run_may_see_nothing_but_noise():
-    """Only there the noise may explain all of the standardised values, whose variance is 1; a higher ceiling is kept."""
+    """Only there the noise may explain all of the standardised values, of variance 1; a higher ceiling is kept."""
     ceilings = {
         (noisy, ceiling): nestbo.Optimizer(
             [(-1, 1)] * 3, budget=5, rng=0, noisy=noisy, settings=nestbo.Settings(noise_ceiling=ceiling)

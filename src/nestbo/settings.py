@@ -37,8 +37,8 @@ class Settings:
         candidates_per_dim, max_candidates: Candidates per suggestion: min(candidates_per_dim * d, max_candidates).
         moving_coordinates: Expected number of coordinates in which a candidate differs from the centre.
         lengthscale_bounds, signal_bounds: Box of the surrogate's hyperparameters.
-        noise_floor, noise_ceiling: Box of the noise variance, in units of standardised values; the ceiling is at least 1 in
-            noisy runs.
+        noise_floor, noise_ceiling: Box of the noise variance, in units of standardised values; the ceiling is at least
+            1 in noisy runs.
         draw_noise: Add the noise variance to the draw from the posterior, which explores more.
         fit: "warm" climbs from the previous fit and, every `fresh_fit_every` fits, also from a fresh start; "paper"
             refines the best of many random starts at every evaluation.
