@@ -25,13 +25,13 @@ NOISE = {"hartmann6@500": 0.3, "lasso-high": 0.5}
 """Standard deviation of the noise for each problem."""
 
 
-def run(problem: str, seed: int, budget: int, settings: dict[str, Any]) -> tuple[float, float]:
+def run(problem: str, seed: int, budget: int, noise_sd: float, settings: dict[str, Any]) -> tuple[float, float]:
     """Noise-free values of the recommended and of the best observed point."""
     warnings.simplefilter("ignore")  # celer's, in a process of its own
     it, noise = problems.get(problem, seed=seed), stream(seed, "noise")
 
     def observe(x: np.ndarray) -> float:
-        return it.evaluate(x) + NOISE[problem] * float(noise.standard_normal())
+        return it.evaluate(x) + noise_sd * float(noise.standard_normal())
 
     result = nestbo.minimize(
         observe, it.space, budget=budget, rng=seed, noisy=True, settings=nestbo.Settings(**settings)
@@ -47,14 +47,16 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--problems", nargs="+", default=list(NOISE), choices=list(NOISE))
+    parser.add_argument("--noise", type=float, default=1.0, help="times the usual noise of each problem")
     parser.add_argument("--settings", nargs="*", type=setting, default=[], help="key=value, for nestbo.Settings")
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         for problem in options.problems:
-            cells = [pool.submit(run, problem, seed, options.budget, dict(options.settings)) for seed in seeds]
-            print(f"\n{problem} with noise of standard deviation {NOISE[problem]}, {options.budget} evaluations")
+            sd, settings = options.noise * NOISE[problem], dict(options.settings)
+            cells = [pool.submit(run, problem, seed, options.budget, sd, settings) for seed in seeds]
+            print(f"\n{problem} with noise of standard deviation {sd:g}, {options.budget} evaluations")
             print(f"{'seed':>6}{'recommended':>14}{'best observed':>15}", flush=True)
             for seed, cell in zip(seeds, cells, strict=True):
                 print(f"{seed:6}{cell.result()[0]:14.4f}{cell.result()[1]:15.4f}", flush=True)
