@@ -21,7 +21,7 @@ from nestbo.bench import problems
 from nestbo.rng import stream
 from quality import setting  # beside this file
 
-NOISE = {"hartmann6@500": 0.3, "lasso-high": 0.5}
+NOISE = {"hartmann6@500": 0.3, "lasso-high": 1.0}
 """Standard deviation of the noise for each problem."""
 
 
