@@ -157,10 +157,10 @@ class _Run:
                     end = self._loop()
         except KeyboardInterrupt:
             waiting = len(optimizer.state.pending)
-            end = (
-                Status.INTERRUPTED,
-                f"interrupted: {waiting} evaluations are pending, they come first when it goes on",
+            pending = (
+                "1 evaluation is pending, it comes" if waiting == 1 else f"{waiting} evaluations are pending, they come"
             )
+            end = (Status.INTERRUPTED, f"interrupted: {pending} first when it goes on")
         if end is not None:
             optimizer.stop(*end)
         self._show(last=True)
@@ -277,7 +277,7 @@ def _open(
     known: tuple[Sequence[Any] | ArrayLike, ArrayLike] | None,
 ) -> Optimizer:
     """A new run, or the one in the journal."""
-    name = f"{getattr(fun, '__module__', '?')}:{getattr(fun, '__qualname__', type(fun).__name__)}"
+    name = _name(fun)
     pairs = _pairs(known)
     if journal is None or not recorded(journal):
         optimizer = Optimizer(
@@ -312,6 +312,12 @@ def _add(optimizer: Optimizer, pairs: list[tuple[Any, float]]) -> None:
     if not len(optimizer.state.trials):
         for x, value in pairs[len(optimizer.state.known) :]:
             optimizer.add(x, value)
+
+
+def _name(fun: Callable[..., float]) -> str:
+    """What the journal calls a function: the same in the script that is run and in a process that it has started."""
+    module = getattr(fun, "__module__", "?")
+    return f"{'__main__' if module == '__mp_main__' else module}:{getattr(fun, '__qualname__', type(fun).__name__)}"
 
 
 def _pairs(known: tuple[Sequence[Any] | ArrayLike, ArrayLike] | None) -> list[tuple[Any, float]]:
