@@ -184,7 +184,7 @@ def test_a_keyboard_interrupt_gives_what_there_is(tmp_path):
 
     result = run(fun, journal=path)
     assert (result.status, result.success, result.nfev) == (Status.INTERRUPTED, False, 14)
-    assert "interrupted: 1 evaluations are pending" in result.message
+    assert "interrupted: 1 evaluation is pending, it comes first" in result.message
     assert result.x is not None
     whole = run(fun, journal=path)
     assert np.array_equal(calls[14], calls[15])
