@@ -14,7 +14,7 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
@@ -117,24 +117,14 @@ class Journal:
     def create(cls, path: str | Path) -> Self:
         """A new journal. The file must not exist, be empty, or hold no more than a torn first line."""
         path = Path(path)
-        lock = _Lock(path)
-        try:
+        with _all_or_nothing(f"the journal {path} cannot be created", "choose a file that can be written") as undo:
+            lock = _Lock(path)
+            undo.callback(lock.release)
             _check_vacant(path)
             descriptor = cls.disk.open(path, create=True)
-            try:
-                cls.disk.truncate(descriptor, 0)
-                cls.disk.sync_folder(path.resolve().parent)
-            except BaseException:
-                cls.disk.close(descriptor)
-                raise
-        except OSError as error:
-            lock.release()
-            raise JournalWriteError(
-                f"the journal {path} cannot be created ({error}): choose a file that can be written"
-            ) from error
-        except BaseException:
-            lock.release()
-            raise
+            undo.callback(cls.disk.close, descriptor)
+            cls.disk.truncate(descriptor, 0)
+            cls.disk.sync_folder(path.resolve().parent)
         return cls(path, lock, descriptor, _Tail(0, 0))
 
     @classmethod
@@ -143,24 +133,15 @@ class Journal:
         path = Path(path)
         if not path.is_file():
             raise JournalError(f"there is no journal {path}: check the name")
-        lock = _Lock(path)
-        try:
+        problem, advice = f"the journal {path} cannot be opened for writing", "check its permissions, or copy it"
+        with _all_or_nothing(problem, advice) as undo:
+            lock = _Lock(path)
+            undo.callback(lock.release)
             events, size = _read(path)
             descriptor = cls.disk.open(path, create=False)
-            try:
-                if cls.disk.size(descriptor) != size:
-                    cls.disk.truncate(descriptor, size)
-            except BaseException:
-                cls.disk.close(descriptor)
-                raise
-        except OSError as error:
-            lock.release()
-            raise JournalWriteError(
-                f"the journal {path} cannot be opened for writing ({error}): check its permissions, or copy it"
-            ) from error
-        except BaseException:
-            lock.release()
-            raise
+            undo.callback(cls.disk.close, descriptor)
+            if cls.disk.size(descriptor) != size:
+                cls.disk.truncate(descriptor, size)
         return cls(path, lock, descriptor, _Tail(size, len(events))), events
 
     @property
@@ -229,6 +210,17 @@ class Journal:
             if not written:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             rest, position = rest[written:], position + written
+
+
+@contextlib.contextmanager
+def _all_or_nothing(problem: str, advice: str) -> Iterator[contextlib.ExitStack]:
+    """A block that either succeeds or is undone, by what it has pushed; the system's errors become ours."""
+    with contextlib.ExitStack() as undo:
+        try:
+            yield undo
+        except OSError as error:
+            raise JournalWriteError(f"{problem} ({error}): {advice}") from error
+        undo.pop_all()
 
 
 def recorded(path: str | Path) -> bool:

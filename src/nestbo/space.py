@@ -1,6 +1,6 @@
 """The search space: the user's values x on one side, the cube [-1, 1]^D on the other.
 
-Notation (section 1 of the paper)::
+Notation::
 
     D          number of parameters
     x  (D,)    a point as the user sees it, inside [low, high]

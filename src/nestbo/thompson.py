@@ -36,8 +36,8 @@ def candidates(
         high: (d,), upper corner.
         rng: Source of randomness.
         count: Number of candidates m.
-        moving: Expected number of coordinates that move (section 3.3 of the paper takes TuRBO's 20). Each moves with
-            probability min(1, moving / d), at least one does, chosen from all d.
+        moving: Expected number of coordinates that move (TuRBO's 20, see section 3.2 of the paper). Each moves
+            with probability min(1, moving / d), at least one does, chosen from all d.
 
     Returns:
         m offsets, dense where all coordinates move, else sparse.

@@ -1,4 +1,4 @@
-"""LassoBench: the penalty of every coefficient of a Lasso, chosen by cross-validation (section 5 of the paper).
+"""LassoBench: the penalty of every coefficient of a Lasso, chosen by cross-validation (section 4 of the paper).
 
 Notation:
     D       inputs, one per coefficient

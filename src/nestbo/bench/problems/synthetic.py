@@ -1,4 +1,4 @@
-"""Test functions with a known optimum, most of their inputs without effect (section 5 of the paper).
+"""Test functions with a known optimum, most of their inputs without effect (section 4 of the paper).
 
 Notation:
     D       inputs
