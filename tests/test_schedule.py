@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nestbo import Optimizer, Settings
 from nestbo.embedding import Embedding
 from nestbo.errors import SettingsError
 from nestbo.schedule import Schedule
@@ -110,6 +111,51 @@ def test_an_embedding_that_splits_walks_the_levels(D, b, seed):
     assert plan.levels == tuple(walked)
 
 
+@given(input_dims, new_bins, st.integers(0, 10**5))
+def test_the_chosen_start_may_as_well_be_given(D, b, budget):
+    """None means the paper's choice and nothing else: giving that number makes the same plan."""
+    plan = Schedule.plan(D, bins=b, budget=budget)
+    assert Schedule.plan(D, bins=b, budget=budget, initial_dim=plan.initial_dim) == plan
+
+
+@given(st.integers(1, 10**4), new_bins, st.integers(0, 10**5), st.integers(1, 20), st.integers(0, 10**4))
+def test_a_start_at_the_end_is_one_level(D, b, budget, halvings, beyond):
+    """With d_init = D, or more, there is no split, the level has the whole budget, and its tolerance is at most D."""
+    plan = Schedule.plan(D, bins=b, budget=budget, halvings=halvings, initial_dim=D + beyond)
+    assert (plan.initial_dim, plan.splits, plan.levels) == (D, 0, (D,))
+    assert plan.split_budget(D) == budget
+    assert plan.failure_tolerance(D) == max(1, min(budget // halvings, D))
+
+
+@given(st.integers(1, 10**4), new_bins, st.integers(1, 10**4))
+def test_a_given_start_is_grown_by_the_same_formulae(D, b, initial):
+    """The splits are log_{b+1}(D / d_init) rounded, and planned levels share the budget in proportion to their size."""
+    plan = Schedule.plan(D, bins=b, initial_dim=initial)
+    k = min(initial, D)
+    assert plan.initial_dim == plan.levels[0] == k
+    assert plan.splits == max(0, math.floor(math.log(D / k, b + 1) + 0.5 + 1e-12))
+    planned = [k * (b + 1) ** i for i in range(plan.splits + 1)]
+    for d in planned[:-1]:
+        assert plan.split_budget(d) == math.floor(Fraction(1000 * d, sum(planned)) + Fraction(1, 2))
+    assert plan.levels[-1] == D
+    assert dataclasses.replace(plan, budget=7) == Schedule.plan(D, bins=b, budget=7, initial_dim=initial)
+
+
+@pytest.mark.parametrize(
+    ("initial", "cap", "levels"), [(5, None, [5, 20, 50]), (5, 12, [5, 12]), (12, 12, [12]), (40, 12, [12])]
+)
+def test_a_run_begins_with_the_dimension_that_was_set(initial, cap, levels):
+    """A run walks from the initial dimension to D or to the cap; one above the cap begins at the cap."""
+    settings = Settings(initial_dim=initial, max_target_dim=cap, initial_points=1, reach_input_dim_by=2)
+    optimizer = Optimizer([(-1.0, 1.0)] * 50, budget=60, rng=0, settings=settings)
+    walked = [optimizer.target_dim]
+    for _ in range(60):
+        optimizer.tell(optimizer.ask(), 0.0)
+        if optimizer.target_dim != walked[-1]:
+            walked.append(optimizer.target_dim)
+    assert walked == levels
+
+
 def test_dimensions_outside_the_plan_take_their_share():
     """HeSBO embeddings grow irregularly and past D: between levels the budget goes by size, past D it is that of D."""
     plan = Schedule.plan(500)
@@ -133,6 +179,8 @@ def test_a_schedule_is_a_frozen_value():
         (lambda: Schedule.plan(5, bins=0), "bins must be at least 1, got 0"),
         (lambda: Schedule.plan(5, budget=-1), "budget must be at least 0, got -1"),
         (lambda: Schedule.plan(5, halvings=0), "halvings must be at least 1, got 0"),
+        (lambda: Schedule.plan(5, initial_dim=0), "initial_dim must be at least 1, got 0"),
+        (lambda: Schedule.plan(5, initial_dim=2.5), "initial_dim must be an integer, got 2.5"),
         (lambda: Schedule.plan(5).split_budget(0), "d must be at least 1, got 0"),
         (lambda: Schedule.plan(5).failure_tolerance(0), "d must be at least 1, got 0"),
     ],

@@ -13,6 +13,7 @@ WRONG = {
     "bins": [0, 1.5, "3", True, None],
     "initial_points": [0, -1],
     "reach_input_dim_by": [0, 1.0],
+    "initial_dim": [0, 2.0, True],
     "max_target_dim": [0, "all"],
     "initial_length": [0.0, -1.0, np.nan, np.inf, "1", True, 5.0],
     "minimum_length": [0.0, 1.0],
@@ -36,6 +37,7 @@ WRONG = {
     "initial_lengthscale": [0.0],
     "mean": ["zero"],
     "draw_in_outliers": [0, None],
+    "model_points": [1, 2.0, "all"],
     "minimum_distance": [-1.0],
     "max_failures": [0],
     "blas_threads": [0],
@@ -54,7 +56,9 @@ def test_every_setting_is_validated():
     assert {field.name for field in fields(Settings)} == set(WRONG)
 
 
-@pytest.mark.parametrize("settings", [Settings(), Settings.paper(), Settings(margin=0.1 + 0.2, max_target_dim=7)])
+@pytest.mark.parametrize(
+    "settings", [Settings(), Settings.paper(), Settings(margin=0.1 + 0.2, initial_dim=2, max_target_dim=7)]
+)
 def test_settings_survive_the_journal(settings):
     """Described, written as JSON and read again they are equal, to the last bit."""
     assert Settings.from_description(json.loads(json.dumps(settings.describe()))) == settings

@@ -5,7 +5,7 @@ Notation:
     b       new bins per split
     B       evaluations to be spread over the levels
     k       halvings of the trust region that a level is assumed to take
-    d_init  initial target dimensionality, in 1..b
+    d_init  initial target dimensionality, in 1..b unless it is given
     n       splits in the plan
     d_i     d_init (b+1)^i, the target dimensionality after i splits
     m_i     evaluations meant for level i
@@ -27,10 +27,10 @@ class Schedule:
 
     Attributes:
         input_dim: D, or the cap on the target dimensionality where there is one.
+        initial_dim: d_init; `plan` chooses it.
         bins: b.
         budget: B.
         halvings: k.
-        initial_dim: d_init, derived.
         splits: n, derived.
 
     >>> plan = Schedule.plan(500)
@@ -41,29 +41,37 @@ class Schedule:
     """
 
     input_dim: int
+    initial_dim: int
     bins: int = 3
     budget: int = 1000
     halvings: int = HALVINGS
-    initial_dim: int = field(init=False)
     splits: int = field(init=False)
 
     def __post_init__(self) -> None:
         D = whole("D", self.input_dim, least=1, most=LARGEST)
         b = whole("bins", self.bins, least=1)
-        initial, splits = _start(D, b)
-        derived = {
+        initial = min(whole("initial_dim", self.initial_dim, least=1), D)
+        checked = {
             "input_dim": D,
+            "initial_dim": initial,
             "bins": b,
             "budget": whole("budget", self.budget, least=0),
             "halvings": whole("halvings", self.halvings, least=1),
-            "initial_dim": initial,
-            "splits": splits,
+            "splits": _rounded_log(D, initial, b + 1),
         }
-        for name, value in derived.items():
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     @classmethod
-    def plan(cls, D: int, bins: int = 3, budget: int = 1000, halvings: int = HALVINGS) -> "Schedule":
+    def plan(
+        cls,
+        D: int,
+        bins: int = 3,
+        budget: int = 1000,
+        halvings: int = HALVINGS,
+        *,
+        initial_dim: int | None = None,
+    ) -> "Schedule":
         """The schedule for D inputs.
 
         Args:
@@ -71,8 +79,11 @@ class Schedule:
             bins: b, new bins per split.
             budget: B, the evaluations by which D should be reached.
             halvings: k, halvings of the trust region that a level is assumed to take.
+            initial_dim: d_init, more than D means D; None for the paper's choice.
         """
-        return cls(D, bins, budget, halvings)
+        if initial_dim is None:
+            initial_dim = _start(whole("D", D, least=1, most=LARGEST), whole("bins", bins, least=1))
+        return cls(D, initial_dim, bins, budget, halvings)
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -103,18 +114,18 @@ class Schedule:
         return tuple(self.initial_dim * (self.bins + 1) ** i for i in range(self.splits + 1))
 
 
-def _start(D: int, b: int) -> tuple[int, int]:
-    """(d_init, n): the i in 1..b for which i (b+1)^{n_i} is nearest to D, the first on a tie, and its n_i."""
+def _start(D: int, b: int) -> int:
+    """The paper's d_init: the i in 1..b for which i (b+1)^{n_i} is nearest to D, the first on a tie."""
     if b >= D:
-        return D, 0  # i = D meets D exactly, no other i does
-    candidates = ((i, _rounded_log(D, i, b + 1)) for i in range(1, b + 1))
-    return min(candidates, key=lambda start: abs(start[0] * (b + 1) ** start[1] - D))
+        return D  # i = D meets D exactly, no other i does
+    return min(range(1, b + 1), key=lambda i: abs(i * (b + 1) ** _rounded_log(D, i, b + 1) - D))
 
 
 def _rounded_log(D: int, i: int, base: int) -> int:
-    """log_base(D / i) for D > i, rounded to the nearest integer, halves up.
+    """log_base(D / i) for D >= i, rounded to the nearest integer, halves up.
 
-    How halves are rounded changes no plan: D / i = base^(n + 1/2) needs base = s^2, and then another i is nearer to D.
+    How halves are rounded changes none of the paper's plans: D / i = base^(n + 1/2) needs base = s^2, and then another
+    i is nearer to D. Where i was given, halves up makes the last level a planned one, which the budget covers.
     """
     n, reached = 0, i  # reached = i base^n
     while reached * base <= D:

@@ -23,6 +23,8 @@ class Settings:
         initial_points: Size of the initial design and of each restart design.
         reach_input_dim_by: Evaluations by which the largest target dimension should be reached (m_D in the paper); None
             for min(1000, budget).
+        initial_dim: Target dimension to begin with; more than the largest (D, or `max_target_dim`) means that one. None
+            for the paper's choice, which is at most `bins`.
         max_target_dim: Never search more target dimensions than this; None for no cap.
         initial_length, minimum_length, maximum_length: Base side length of the trust region, at its birth, below which
             it has collapsed, and beyond which it does not grow.
@@ -43,10 +45,12 @@ class Settings:
         fit: "warm" climbs from the previous fit and, every `fresh_fit_every` fits, also from a fresh start; "paper"
             refines the best of many random starts at every evaluation.
         fit_iterations: At most so many steps of a climb.
-        fresh_fit_every: Fits between fresh starts.
+        fresh_fit_every: Fits between fresh starts; more once the observations are many (`nestbo.propose`).
         initial_lengthscale: Length-scale of a fresh start, times sqrt(d).
         mean: Constant mean of the surrogate: "median", that of the values, or "fitted" with the other hyperparameters.
         draw_in_outliers: Compress the worse half of the values for the surrogate, see `nestbo.standardize`.
+        model_points: Observations that the surrogate is fitted to, at most: those nearest to the centre of the region;
+            None for all.
         minimum_distance: Smallest distance between a proposal and all points in the model or pending, in length-scales.
         max_failures: Failed evaluations in a row after which `minimize` stops.
         blas_threads: BLAS threads inside a suggestion.
@@ -55,6 +59,7 @@ class Settings:
     bins: int = 3
     initial_points: int = 10
     reach_input_dim_by: int | None = None
+    initial_dim: int | None = None
     max_target_dim: int | None = None
     initial_length: float = 0.8
     minimum_length: float = 2.0**-7
@@ -78,6 +83,7 @@ class Settings:
     initial_lengthscale: float = 0.5
     mean: Literal["median", "fitted"] = "median"
     draw_in_outliers: bool = True
+    model_points: int | None = 2000
     minimum_distance: float = 1e-6
     max_failures: int = 20
     blas_threads: int = 1
@@ -135,6 +141,7 @@ class Settings:
             "moving_coordinates": 20.0,
             "mean": "fitted",
             "draw_in_outliers": False,
+            "model_points": None,
             "halvings": 6,
         }
         return cls(**{**letter, **changes})
@@ -183,6 +190,7 @@ _WHOLE = {
     "bins": 1,
     "initial_points": 1,
     "reach_input_dim_by": 1,
+    "initial_dim": 1,
     "max_target_dim": 1,
     "success_tolerance": 1,
     "halvings": 1,
@@ -190,10 +198,11 @@ _WHOLE = {
     "max_candidates": 1,
     "fit_iterations": 1,
     "fresh_fit_every": 1,
+    "model_points": 2,
     "max_failures": 1,
     "blas_threads": 1,
 }
-_OPTIONAL = {"reach_input_dim_by", "max_target_dim"}
+_OPTIONAL = {"model_points", "reach_input_dim_by", "initial_dim", "max_target_dim"}
 _POSITIVE = (
     "initial_length",
     "minimum_length",

@@ -188,7 +188,11 @@ def start(event: Opened) -> State:
     largest = min(space.dim, settings.max_target_dim or space.dim)
     reach = settings.reach_input_dim_by or min(DEFAULT_REACH, event.budget)
     schedule = Schedule.plan(
-        largest, bins=settings.bins, budget=max(0, reach - settings.initial_points), halvings=settings.halvings
+        largest,
+        bins=settings.bins,
+        budget=max(0, reach - settings.initial_points),
+        halvings=settings.halvings,
+        initial_dim=settings.initial_dim,
     )
     return State(
         space=space,
