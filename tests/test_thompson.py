@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from nestbo.gp.hyper import Hyper
 from nestbo.gp.posterior import Offsets, Posterior
-from nestbo.thompson import SOBOL_MAX_DIM, candidates, moving_coordinates
+from nestbo.thompson import DENSE_MAX_DIM, SOBOL_MAX_DIM, candidates, moving_coordinates
 
 
 def chi_square(observed, expected):
@@ -40,7 +40,7 @@ def test_candidates_lie_in_the_box(region, count, moving, seed):
     # The region comes from a small seed: the same stream would draw its centre once more.
     points = candidates(center, low, high, np.random.default_rng(10_000 + seed), count=count, moving=moving)
     assert len(points) == count
-    assert isinstance(points.delta, csr_array) == (len(center) > moving)
+    assert isinstance(points.delta, csr_array) == (len(center) > max(moving, DENSE_MAX_DIM))
     Z = np.array([points.point(index) for index in range(count)])
     outside = np.maximum(low - Z, Z - high)
     assert outside.max() <= 1e-15
@@ -84,21 +84,21 @@ def test_between_the_two_the_values_are_uniform():
     assert chi_square(counts, np.full(10, 400 * d / 10)) < 4.0
 
 
-@pytest.mark.parametrize("d", [21, 100, 3000])
+@pytest.mark.parametrize("d", [21, DENSE_MAX_DIM, DENSE_MAX_DIM + 1, 100, 3000])
 def test_many_dimensions_move_about_twenty(d):
     """A coordinate moves with probability 20 / d, all d alike, and its values are uniform in the box."""
     m = 5000
     low, high = np.linspace(-1.0, -0.2, d), np.linspace(0.1, 1.0, d)
     points = candidates(np.zeros(d), low, high, np.random.default_rng(0), count=m)
-    assert isinstance(points.delta, csr_array)
+    delta = csr_array(points.delta)
     p = 20.0 / d
-    assert points.delta.nnz == pytest.approx(m * 20, abs=5.0 * math.sqrt(m * 20 * (1.0 - p)))
+    assert delta.nnz == pytest.approx(m * 20, abs=5.0 * math.sqrt(m * 20 * (1.0 - p)))
     # Counts per column are binomial, so Pearson's statistic is divided by 1 - p.
-    counts = np.bincount(points.delta.indices, minlength=d)
+    counts = np.bincount(delta.indices, minlength=d)
     statistic = np.sum((counts - m * p) ** 2) / (m * p * (1.0 - p))
     assert abs(statistic - d) < 5.0 * math.sqrt(2.0 * d)
-    columns = points.delta.indices
-    share = (points.delta.data - low[columns]) / (high[columns] - low[columns])
+    columns = delta.indices
+    share = (delta.data - low[columns]) / (high[columns] - low[columns])
     assert chi_square(np.bincount(np.floor(10 * share).astype(int), minlength=10), np.full(10, len(share) / 10)) < 4.0
 
 
@@ -162,13 +162,11 @@ def test_rows_do_not_know_of_each_other():
     assert np.abs(correlation).max() < 5.0 / math.sqrt(m)
 
 
-def test_the_smallest_draw_can_be_found_again():
+@pytest.mark.parametrize("d", [5, DENSE_MAX_DIM, 100])
+def test_the_smallest_draw_can_be_found_again(d):
     """The point of the smallest drawn value is the point that was asked about."""
-    d = 50
     rng = np.random.default_rng(0)
     center = rng.uniform(-0.5, 0.5, d)
     points = candidates(center, center - 0.3, center + 0.3, rng, count=20)
-    np.testing.assert_allclose(
-        [points.point(index) for index in range(20)], center + points.delta.toarray(), rtol=0, atol=0
-    )
+    np.testing.assert_allclose([points.point(index) for index in range(20)], center + dense(points), rtol=0, atol=0)
     assert isinstance(points, Offsets)

@@ -3,8 +3,13 @@
 `propose` is a pure function of the state: its randomness is keyed by the seed and the number of the first trial.
 
 **Several at once.** Each of the q points minimises its own draw from the posterior, so they differ as much as the
-posterior is uncertain. What is pending is not made up: no value is invented for it. It is respected by a minimum
-distance, in length-scales, that a proposal keeps from every point in the model, pending, or proposed beside it.
+posterior is uncertain. The draws of one call share the fit, the candidates and the frequencies of their prior; the
+prior's amplitudes and the imagined errors of the observations, which decide where a draw has its minimum, are each
+draw's own. What is pending is not made up: no value is invented for it. It is respected by a minimum distance, in
+length-scales, that a proposal keeps from every point in the model, pending, or proposed beside it.
+
+**Many evaluations.** The surrogate is fitted to at most `Settings.model_points` observations, those nearest to the
+centre of the trust region, so that a suggestion has a bounded cost however long a run gets.
 """
 
 import math
@@ -21,6 +26,7 @@ from nestbo.gp.hyper import Hyper
 from nestbo.gp.posterior import Offsets, Posterior
 from nestbo.region import box
 from nestbo.rng import stream
+from nestbo.settings import Settings
 from nestbo.standardize import Standardized, standardize
 from nestbo.state import State
 from nestbo.thompson import candidates
@@ -34,6 +40,12 @@ ATTEMPTS = 200
 rounding makes many of them equal, all are looked at. Also the designs that are drawn in search of a new point."""
 ENUMERABLE = 2**20
 """Spaces with at most so many points are searched for the last ones point by point."""
+NEW_SHARE = 20
+"""See `fresh_fit_period`."""
+ROWS = 256
+"""Observations whose distances are computed at once: memory stays small."""
+POOL = 10
+"""The nearest observations are looked for among this many times as many of the latest ones, which bounds that cost."""
 
 
 class NoNewPoint(Exception):  # noqa: N818 - it is an outcome, which the shell answers with a split or a restart
@@ -76,17 +88,17 @@ def propose(state: State, count: int) -> Suggestion:
             f"space exhausted: {len(state.tried)} of the {state.space.size:.0f} points of {state.space!r} have been "
             f"tried, {count} more asked for: " + (f"ask for at most {left}" if left else "there is nothing left to ask")
         )
-    chosen = _Chosen(state)
+    chosen = _Chosen(state, count)
     if state.in_design:
         for z in _design(state):
             if chosen.add(z) == count:
                 return Suggestion(chosen.array, design=True, hyper=None, margin=margin(state), incumbent=None)
         raise NoNewPoint
     rng = stream(state.seed, "ask", len(state.trials))
-    scaled = standardize(state.model_y.array, draw_in=state.settings.draw_in_outliers)
-    hyper = _fit(state, scaled.values, rng)
-    posterior = _posterior(state, scaled, hyper)
-    center, incumbent = _center(state, posterior, scaled)
+    data = _data(state)
+    hyper = _fit(state, data, rng)
+    posterior = data.posterior(hyper)
+    center, incumbent = _center(state, data, posterior)
     low, high = box(center, hyper.lengthscales**state.settings.region_shape, state.trust.length)
     points = candidates(
         center,
@@ -99,7 +111,7 @@ def propose(state: State, count: int) -> Suggestion:
     draws = posterior.draw(points, rng, count=count)  # q x m
     if state.settings.draw_noise:
         draws += math.sqrt(hyper.noise) * rng.standard_normal(draws.shape)
-    chosen.keep_apart(hyper.lengthscales, state.settings.minimum_distance)
+    chosen.keep_apart(data.z, center, hyper.lengthscales)
     for draw in draws:
         wanted = len(chosen) + 1
         few = len(draw) if state.space.is_integer.any() else ATTEMPTS
@@ -120,6 +132,15 @@ def tolerance(state: State, count: int) -> int:
     return state.schedule.failure_tolerance(state.target_dim) + len(state.pending) + count - 1
 
 
+def fresh_fit_period(settings: Settings, n: int) -> int:
+    """Fits between two that also start afresh, for n observations.
+
+    A fresh start finds what warm ones miss while the data are few or have changed; it costs ten times as much. Once the
+    data are many it waits until a twentieth of them is new.
+    """
+    return max(settings.fresh_fit_every, n // NEW_SHARE)
+
+
 def margin(state: State) -> float:
     """How much better than the best a success has to be; always positive, 0 while there is no value."""
     best = state.model_best
@@ -137,55 +158,130 @@ def recommend(state: State) -> Recommendation | None:
     """The observed point with the best posterior mean in the model; None without a fit."""
     if state.hyper is None or not math.isfinite(state.model_best):
         return None
-    scaled = standardize(state.model_y.array, draw_in=state.settings.draw_in_outliers)
-    posterior = _posterior(state, scaled, state.hyper)
-    index, mean = _best_mean(state, posterior)
-    sd = math.sqrt(float(posterior.variance(state.model_z.array[index : index + 1])[0]))
-    return Recommendation(state.model_trials[index], scaled.original(mean), sd * scaled.scale)
+    data = _data(state)
+    posterior = data.posterior(state.hyper)
+    index, mean = data.best_mean(posterior)
+    sd = math.sqrt(float(posterior.variance(data.z[index : index + 1])[0]))
+    return Recommendation(state.model_trials[int(data.places[index])], data.original(mean), sd * data.scaled.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The observations that the surrogate is fitted to.
+
+    Attributes:
+        places: (n,), where they stand in the state's model, in order.
+        z: (n, d).
+        scaled: Their values, standardised.
+        failed: (n,), which of them have no value.
+        mean: The surrogate's constant mean, None to fit it.
+    """
+
+    places: NDArray[np.intp]
+    z: Array
+    scaled: Standardized
+    failed: NDArray[np.bool_]
+    mean: float | None
+
+    def posterior(self, hyper: Hyper) -> Posterior:
+        """The surrogate."""
+        return Posterior(self.z, self.scaled.values, hyper, self.mean)
+
+    def best_mean(self, posterior: Posterior) -> tuple[int, float]:
+        """Index and posterior mean of the observation with the smallest one; failures do not stand for it."""
+        means = posterior.mean(self.z)
+        means[self.failed] = np.inf
+        index = int(np.argmin(means))
+        return index, float(means[index])
+
+    def original(self, value: float) -> float:
+        """A standardised value in the units of the function."""
+        return self.scaled.original(value)
+
+
+def _data(state: State) -> _Data:
+    """What the surrogate is fitted to: the observations nearest to the best one, as the last fit measures distance."""
+    z, y, most = state.model_z.array, state.model_y.array, state.settings.model_points
+    places = np.arange(len(y))
+    if most is not None and len(y) > most:
+        center, latest = int(np.nanargmin(y)), max(0, len(y) - POOL * most)
+        scales = np.ones(state.target_dim) if state.hyper is None else state.hyper.lengthscales  # d
+        apart = _squared_distances_to(z[center], z[latest:], scales)
+        count = most - (center < latest)  # the centre has to be there, even if it is old
+        nearest = latest + np.argpartition(apart, count - 1)[:count]
+        places = np.union1d(nearest, [center])
+        z, y = z[places], y[places]
+    scaled = standardize(y, draw_in=state.settings.draw_in_outliers)
+    return _Data(places, z, scaled, ~np.isfinite(y), state.settings.constant_mean)
 
 
 class _Chosen:
     """Points that were chosen so far, and the test whether another one is new."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, count: int) -> None:
         self._state = state
-        self._points: list[Array] = []
+        self._points = np.empty((count, state.target_dim))
+        self._count = 0
         self._keys: set[bytes] = set()
-        self._others: Array | None = None
-        self._weights: Array | None = None
-        self._apart = 0.0
+        self._apart: _Apart | None = None
 
     def __len__(self) -> int:
-        return len(self._points)
+        return self._count
 
     @property
     def array(self) -> Array:
         """(q, d)."""
-        return np.array(self._points)
+        return self._points[: self._count]
 
-    def keep_apart(self, lengthscales: Array, distance: float) -> None:
-        """From now on demand a distance, in length-scales, from the model's points and the pending ones."""
+    def keep_apart(self, observed: Array, center: Array, lengthscales: Array) -> None:
+        """From now on demand a distance, in length-scales, from observed points (n, d) and the pending ones."""
         state = self._state
         carried = [state.carry(state.trials[trial].z, state.trials[trial].region) for trial in state.pending]
-        waiting = [z for z in carried if z is not None]
-        self._others = np.vstack([state.model_z.array, *waiting])
-        self._weights = lengthscales**-2.0
-        self._apart = distance**2
+        waiting = np.array([z for z in carried if z is not None]).reshape(-1, len(center))
+        self._apart = _Apart((observed, waiting), center, lengthscales, state.settings.minimum_distance)
 
     def add(self, z: Array) -> int:
         """Choose a point if it is new; the number of points chosen so far."""
-        if self._weights is not None and self._others is not None:
-            others = [self._others, *([self.array] if self._points else [])]
-            if any((((group - z) ** 2) @ self._weights).min(initial=np.inf) < self._apart for group in others):
-                return len(self)
+        if self._apart is not None and self._apart.violated_by(z, self.array):
+            return len(self)
         state = self._state
         if state.space.is_integer.any():
             key = state.space.key(state.space.from_unit(state.embedding.lift(z)))
             if key in state.tried or key in self._keys:
                 return len(self)
             self._keys.add(key)
-        self._points.append(z)
+        self._points[self._count] = z
+        self._count += 1
         return len(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """The distance that a proposal keeps from other points.
+
+    Attributes:
+        groups: The other points, arrays (n_i, d).
+        center: (d,), of the region.
+        lengthscales: (d,), the unit of distances.
+        distance: The smallest one allowed.
+    """
+
+    groups: tuple[Array, ...]
+    center: Array
+    lengthscales: Array
+    distance: float
+
+    def violated_by(self, z: Array, beside: Array) -> bool:
+        """Whether z (d,) is too close to one of the points, or to one of those proposed beside it (q, d)."""
+        # What is close is close in every coordinate. The one that moved farthest tells most points apart, and looking
+        # at it alone costs no more than a column.
+        j = int(np.argmax(np.abs(z - self.center) / self.lengthscales))
+        reach = self.distance * self.lengthscales[j] * (1.0 + 1e-9)
+        for group in (*self.groups, beside):
+            near = group[np.abs(group[:, j] - z[j]) <= reach]
+            if len(near) and (((near - z) / self.lengthscales) ** 2).sum(axis=1).min() < self.distance**2:
+                return True
+        return False
 
 
 def _design(state: State) -> Iterator[Array]:
@@ -226,40 +322,35 @@ def _every_point(state: State) -> Iterator[Array]:
         yield state.embedding.project(space.to_unit(x))
 
 
-def _fit(state: State, y: Array, rng: np.random.Generator) -> Hyper:
+def _fit(state: State, data: _Data, rng: np.random.Generator) -> Hyper:
     """Hyperparameters for the current data."""
-    settings, X = state.settings, state.model_z.array
+    settings, X, y = state.settings, data.z, data.scaled.values
     if settings.fit == "paper":
-        return paper_search(X, y, state.bounds, rng, mean=settings.constant_mean)
+        return paper_search(X, y, state.bounds, rng, mean=data.mean)
     starts = [] if state.hyper is None else [state.hyper]
-    if state.hyper is None or state.fits % settings.fresh_fit_every == 0:
+    if state.hyper is None or state.fits % fresh_fit_period(settings, len(y)) == 0:
         starts.append(default_start(state.target_dim, state.bounds, lengthscale=settings.initial_lengthscale))
     climbs = [
-        maximise(X, y, start, state.bounds, iterations=settings.fit_iterations, mean=settings.constant_mean)
-        for start in starts
+        maximise(X, y, start, state.bounds, iterations=settings.fit_iterations, mean=data.mean) for start in starts
     ]
     return max(climbs, key=lambda climb: climb[1])[0]
 
 
-def _posterior(state: State, scaled: Standardized, hyper: Hyper) -> Posterior:
-    """The surrogate of the current data."""
-    return Posterior(state.model_z.array, scaled.values, hyper, state.settings.constant_mean)
-
-
-def _center(state: State, posterior: Posterior, scaled: Standardized) -> tuple[Array, float | None]:
+def _center(state: State, data: _Data, posterior: Posterior) -> tuple[Array, float | None]:
     """Centre of the region: the best point or, with noise, that of the best posterior mean, which is returned too."""
     if not state.noisy:
         return state.model_z.array[int(np.nanargmin(state.model_y.array))], None
-    index, mean = _best_mean(state, posterior)
-    return state.model_z.array[index], scaled.original(mean)
+    index, mean = data.best_mean(posterior)
+    return data.z[index], data.original(mean)
 
 
-def _best_mean(state: State, posterior: Posterior) -> tuple[int, float]:
-    """Place in the model and posterior mean of the observation with the smallest one; failures do not stand for it."""
-    means = posterior.mean(state.model_z.array)
-    means[~np.isfinite(state.model_y.array)] = np.inf
-    index = int(np.argmin(means))
-    return index, float(means[index])
+def _squared_distances_to(center: Array, points: Array, scales: Array) -> Array:
+    """Squared distances (n,) from a centre (d,) to points (n, d), in units of scales (d,)."""
+    squared = np.empty(len(points))
+    for start in range(0, len(points), ROWS):
+        apart = (points[start : start + ROWS] - center) / scales
+        squared[start : start + ROWS] = np.einsum("ij,ij->i", apart, apart)
+    return squared
 
 
 def _best_first(points: Offsets, draw: Array, low: Array, high: Array, few: int) -> Iterator[Array]:

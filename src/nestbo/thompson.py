@@ -21,6 +21,8 @@ from nestbo.gp.posterior import Offsets
 
 Array = NDArray[np.float64]
 
+DENSE_MAX_DIM = 64
+"""Up to here offsets are dense arrays, though they have many zeros: products with these are quicker than sparse ones."""
 SOBOL_MAX_DIM = 20
 """Up to here values come from a shifted Sobol sequence; above, where few coordinates move, from the uniform law."""
 
@@ -40,7 +42,7 @@ def candidates(
             with probability min(1, moving / d), at least one does, chosen from all d.
 
     Returns:
-        m offsets, dense where all coordinates move, else sparse.
+        m offsets, dense where all coordinates move or they are few, else sparse.
     """
     d = len(center)
     if d <= moving:
@@ -50,7 +52,8 @@ def candidates(
     rows, columns = moving_coordinates(count, d, moving / d, rng)  # nnz each
     values = rng.uniform(low[columns], high[columns])  # nnz
     starts = np.searchsorted(rows, np.arange(count + 1))  # m + 1
-    return Offsets(center, csr_array((values - center[columns], columns, starts), shape=(count, d)))
+    delta = csr_array((values - center[columns], columns, starts), shape=(count, d))
+    return Offsets(center, np.asarray(delta.toarray(), dtype=np.float64) if d <= DENSE_MAX_DIM else delta)
 
 
 def moving_coordinates(
@@ -79,7 +82,8 @@ def moving_coordinates(
         flat = np.append(flat, (flat[-1] if flat.size else -1) + np.cumsum(gaps))
     flat = flat[flat < total]
     still = np.flatnonzero(np.bincount(flat // d, minlength=count) == 0)
-    flat = np.sort(np.append(flat, still * d + rng.integers(d, size=still.size)))
+    if still.size:
+        flat = np.sort(np.append(flat, still * d + rng.integers(d, size=still.size)))
     return flat // d, flat % d
 
 

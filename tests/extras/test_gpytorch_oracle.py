@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 gpytorch = pytest.importorskip("gpytorch")
 
-from nestbo.gp.fit import log_likelihood_and_gradient  # noqa: E402 - only where the oracle is installed
+from nestbo.gp.fit import Likelihood  # noqa: E402 - only where the oracle is installed
 from nestbo.gp.hyper import Hyper  # noqa: E402
 from nestbo.gp.posterior import Offsets, Posterior  # noqa: E402
 
@@ -80,7 +80,7 @@ def data(n, d):
 def test_likelihood_and_gradient_are_gpytorchs(n, d):
     """For a fixed mean, value and gradient agree with GPyTorch's autograd to 1e-8."""
     X, y, theta = data(n, d)
-    value, gradient = log_likelihood_and_gradient(theta, X, y, mean=0.4)
+    value, gradient = Likelihood(X, y, mean=0.4).value_and_gradient(theta)
     expected, slope, _ = Oracle(theta, X, y, 0.4).log_likelihood_and_gradient()
     assert value == pytest.approx(expected, rel=1e-8, abs=1e-8)
     np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-8)
@@ -91,7 +91,7 @@ def test_the_mean_is_the_best_one_for_gpytorch_too(n, d):
     """At our mean, autograd's slope in the mean balances its prior, and the rest of the gradient is ours."""
     X, y, theta = data(n, d)
     mean = Posterior(X, y, Hyper.from_log(theta)).fit.mean
-    value, gradient = log_likelihood_and_gradient(theta, X, y)
+    value, gradient = Likelihood(X, y).value_and_gradient(theta)
     expected, slope, in_the_mean = Oracle(theta, X, y, mean).log_likelihood_and_gradient()
     assert value == pytest.approx(expected - 0.5 * mean**2, rel=1e-8, abs=1e-8)
     assert in_the_mean == pytest.approx(mean, rel=1e-6, abs=1e-8)

@@ -9,7 +9,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from nestbo.gp import posterior as module
-from nestbo.gp.fit import default_start, log_likelihood, maximise
+from nestbo.gp.fit import Likelihood, default_start, maximise
 from nestbo.gp.hyper import Bounds, Hyper
 from nestbo.gp.posterior import Offsets, Posterior
 from nestbo.standardize import standardize
@@ -67,7 +67,7 @@ def test_mean_and_variance_are_scikit_learns(n, d):
 def test_the_fit_is_the_one_that_was_searched_for(n, d):
     """The likelihood of a posterior is that of the search, whose points are centred and scaled on their own."""
     ours = process(n, d)
-    assert ours.fit.value == pytest.approx(log_likelihood(ours.hyper.log(), ours.X, ours.y), rel=1e-10)
+    assert ours.fit.value == pytest.approx(Likelihood(ours.X, ours.y).value(ours.hyper.log()), rel=1e-10)
 
 
 def test_far_from_the_data_the_prior_remains():

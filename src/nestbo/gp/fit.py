@@ -6,51 +6,64 @@ Notation:
     l      (d,) length-scales, `s` signal variance, `v` noise variance
     theta  (d + 2,) log of l, s, v
     m      constant mean
+    Z      (n, d) sqrt(5) X / l, so that distances between its rows are the `q` of the kernel
     K      (n, n) s k(X, X) + v I = C C'
     alpha  (n,) K^-1 (y - m)
 
 The constant mean is either given or the best one for `theta`, which has a closed form. The best one carries a standard
 normal prior (the values are standardised), without which a long length-scale would let it leave the range of the data;
 the prior adds `-m^2 / 2` to the log likelihood.
+
+Of symmetric matrices only one triangle is computed: the upper one in NumPy's order of elements, which LAPACK, reading
+columns for rows, knows as the lower one.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from nestbo.errors import FitError
 from nestbo.gp.hyper import Bounds, Hyper
-from nestbo.gp.kernel import matern, matern_with_slope, squared_distances
+from nestbo.gp.kernel import matern_in_place
 
 Array = NDArray[np.float64]
 
 JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 """Additions to the diagonal that are tried in turn, relative to its largest element."""
+BLOCK_ELEMENTS = 2**15
+"""Elements of an n x n matrix that are worked on at once: three such blocks stay in a core's second-level cache."""
+FLAT = 1e-4
+"""A climb ends when a step gains less than this share of the log likelihood (docs/decisions/0003-speed.md)."""
+GRADIENT_TOLERANCE = 1e-4
+"""Or when no element of the gradient, per point, exceeds this."""
+FIRST_STEP = 30.0
+"""A climb's first step is this many times the gradient per point. L-BFGS-B begins with the plain gradient of what it is
+given; that of the likelihood per point is so short that a climb would take its first, tiny gain for the end."""
 
 
-def cholesky(K: Array) -> tuple[Array, float]:
+def cholesky(make: Callable[[], Array]) -> tuple[Array, float]:
     """Lower factor of a covariance matrix, with as much jitter as it needs.
 
     Args:
-        K: (n, n), symmetric. It is left unchanged.
+        make: Fills an (n, n) matrix, of which the upper triangle is read; it is overwritten, and made again for each
+            jitter that has to be tried.
 
     Returns:
-        The factor (n, n), whose upper triangle is not cleared, and what was added to the diagonal.
+        The factor (n, n) in Fortran's order, whose upper triangle is not cleared, and what was added to the diagonal.
 
     Raises:
         FitError: No jitter helped.
     """
-    n, largest = len(K), float(np.max(np.diagonal(K)))
+    n, largest = 0, 0.0
     for relative in JITTERS:
+        matrix = make()
+        n, largest = len(matrix), float(np.max(np.diagonal(matrix)))
         added = relative * largest
-        matrix = K
-        if relative:
-            matrix = K.copy()
-            matrix.flat[:: n + 1] += added
-        # The transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants: no copy but one.
-        factor, info = lapack.dpotrf(matrix.T, lower=1, clean=0)
+        matrix.flat[:: n + 1] += added
+        factor, info = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
         # LAPACK may pass a nan on without a word; wherever it was, it ends on the diagonal.
         if info == 0 and np.isfinite(np.diagonal(factor)).all():
             return factor, added
@@ -69,27 +82,26 @@ class Factorised:
         mean: The constant mean.
         alpha: (n,), K^-1 (y - mean).
         value: Log marginal likelihood, with the prior of the mean unless that was given.
+        jitter: What had to be added to the diagonal of K.
     """
 
     factor: Array
     mean: float
     alpha: Array
     value: float
+    jitter: float
 
 
-def factorise(K: Array, y: Array, *, mean: float | None = None) -> tuple[Factorised, float]:
+def factorise(make: Callable[[], Array], y: Array, *, mean: float | None = None) -> Factorised:
     """Factor, mean, weights and log likelihood.
 
     Args:
-        K: (n, n), covariance of the data, noise included.
+        make: Fills the covariance (n, n) of the data, noise included, see `cholesky`.
         y: (n,).
         mean: A fixed mean, or None for the best one, `1' K^-1 y / (1' K^-1 1 + 1)`.
-
-    Returns:
-        These, and the jitter that was added to the diagonal of K.
     """
     n = len(y)
-    factor, jitter = cholesky(K)
+    factor, jitter = cholesky(make)
     both, _ = lapack.dpotrs(factor, np.column_stack([y, np.ones(n)]), lower=1)  # n x 2, K^-1 y and K^-1 1
     prior = 0.0
     if mean is None:
@@ -102,55 +114,114 @@ def factorise(K: Array, y: Array, *, mean: float | None = None) -> tuple[Factori
         - 0.5 * n * float(np.log(2.0 * np.pi))
         + prior
     )
-    return Factorised(factor, mean, alpha, value), jitter
+    return Factorised(factor, mean, alpha, value, jitter)
 
 
-def log_likelihood(theta: Array, X: Array, y: Array, *, mean: float | None = None) -> float:
-    """Log marginal likelihood; the arguments are those of `log_likelihood_and_gradient`."""
-    scaled = X * np.exp(-theta[:-2])  # n x d
-    K = np.exp(theta[-2]) * matern(squared_distances(scaled, scaled))  # n x n
-    K.flat[:: len(y) + 1] += np.exp(theta[-1])
-    return factorise(K, y, mean=mean)[0].value
+class Likelihood:
+    """The log marginal likelihood of one data set as a function of theta.
 
-
-def log_likelihood_and_gradient(theta: Array, X: Array, y: Array, *, mean: float | None = None) -> tuple[float, Array]:
-    """Log marginal likelihood and its gradient.
+    Its n x n memory is taken once, however often it is evaluated. What it returns never changes afterwards, with one
+    exception: the factor of `at` is overwritten by the next evaluation.
 
     Args:
-        theta: (d + 2,), logarithms of length-scales, signal and noise variance.
         X: (n, d). Centre it first: distances come from products.
         y: (n,).
         mean: A fixed mean, or None for the best one.
-
-    Returns:
-        The value and the gradient (d + 2,). The mean's own dependence on theta drops out, since it is optimal.
     """
-    n = len(y)
-    scaled = X * np.exp(-theta[:-2])  # n x d
-    signal, noise = np.exp(theta[-2:])
-    K, slope = matern_with_slope(squared_distances(scaled, scaled))  # n x n each
-    K *= signal
-    K.flat[:: n + 1] += noise
-    fit, jitter = factorise(K, y, mean=mean)
-    inverse, _ = lapack.dpotri(fit.factor, lower=1)  # n x n, valid in the lower triangle only
 
-    # Each derivative is tr(A dK) / 2 with A = alpha alpha' - K^-1, n x n.
-    gradient = np.empty_like(theta)
-    weights = np.multiply.outer(fit.alpha, fit.alpha)
-    weights -= inverse.T  # hence A in the upper triangle
-    weights *= slope
-    weights *= signal
-    weights = np.triu(weights)
-    weights += np.triu(weights, 1).T  # W = s A * slope
-    # With z = scaled: sum_ik W_ik (z_ij - z_kj)^2 / 2 = sum_i z_ij^2 (W 1)_i - sum_i z_ij (W z)_ij
-    gradient[:-2] = np.einsum("ij,ij,i->j", scaled, scaled, weights.sum(axis=1))
-    gradient[:-2] -= np.einsum("ij,ij->j", scaled, weights @ scaled)
-    # The variances need no further n x n product: dK is v I for the noise and s k = K - (v + jitter) I for the signal,
-    # and tr(A K) = alpha' (y - m) - n.
-    trace = float(fit.alpha @ fit.alpha) - float(np.trace(inverse))  # tr(A)
-    gradient[-2] = 0.5 * (float(fit.alpha @ (y - fit.mean)) - n - (noise + jitter) * trace)
-    gradient[-1] = 0.5 * noise * trace
-    return fit.value, gradient
+    def __init__(self, X: Array, y: Array, *, mean: float | None = None) -> None:
+        self._X, self._y, self._mean = X, y, mean
+        n = len(y)
+        self._K = np.zeros((n, n))
+        self._slope: Array | None = None  # n x n, only where a gradient is asked for
+        self._rows = max(1, BLOCK_ELEMENTS // max(1, n))
+        self._work = np.empty((2, self._rows * n))
+
+    def value(self, theta: Array) -> float:
+        """At theta (d + 2,)."""
+        return self.at(theta).value
+
+    def at(self, theta: Array) -> Factorised:
+        """All that follows from theta (d + 2,)."""
+        Z = self._scaled(theta)  # n x d
+        return factorise(lambda: self._fill(Z, theta, None), self._y, mean=self._mean)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """At theta (d + 2,); the gradient (d + 2,). The mean's own dependence on theta drops out: it is optimal."""
+        n, y = len(self._y), self._y
+        if self._slope is None:
+            self._slope = np.zeros((n, n))
+        Z, slope = self._scaled(theta), self._slope  # n x d; n x n
+        fit = factorise(lambda: self._fill(Z, theta, slope), y, mean=self._mean)
+        signal, noise = np.exp(theta[-2:])
+        inverse = lapack.dpotri(fit.factor, lower=1, overwrite_c=1)[0].T  # n x n
+
+        # Each derivative is tr(A dK) / 2 with A = alpha alpha' - K^-1, n x n. Slope becomes W = A * slope.
+        for rows, columns in self._blocks():
+            part = slope[rows, columns]
+            A = self._temporary(0, part)
+            np.multiply(fit.alpha[rows, None], fit.alpha[columns], out=A)
+            A -= inverse[rows, columns]
+            part *= A
+        slope.flat[:: n + 1] = 0.0  # a point is at no distance from itself
+        W1 = blas.dsymv(1.0, slope.T, np.ones(n), lower=1)  # n
+        WZ = blas.dsymm(1.0, slope.T, Z.T, side=1, lower=1).T  # n x d
+        # sum_ik W_ik (Z_ij - Z_kj)^2 / 2 = sum_i Z_ij^2 (W 1)_i - sum_i Z_ij (W Z)_ij
+        gradient = np.empty_like(theta)
+        gradient[:-2] = np.einsum("ij,ij,i->j", Z, Z, W1)
+        gradient[:-2] -= np.einsum("ij,ij->j", Z, WZ)
+        gradient[:-2] *= signal
+        # The variances need no n x n product: dK is v I for the noise and s k = K - (v + jitter) I for the signal, and
+        # tr(A K) = alpha' (y - m) - n.
+        trace = float(fit.alpha @ fit.alpha) - float(np.trace(inverse))  # tr(A)
+        gradient[-2] = 0.5 * (float(fit.alpha @ (y - fit.mean)) - n - (noise + fit.jitter) * trace)
+        gradient[-1] = 0.5 * noise * trace
+        return fit.value, gradient
+
+    def _scaled(self, theta: Array) -> Array:
+        """Z (n, d)."""
+        Z: Array = self._X * (np.sqrt(5.0) * np.exp(-theta[:-2]))
+        return Z
+
+    def _fill(self, Z: Array, theta: Array, slope: Array | None) -> Array:
+        """K (n, n) and, where asked for, the slope of the kernel (n, n), in their upper triangles."""
+        n = len(self._y)
+        signal, noise = np.exp(theta[-2:])
+        K: Array = blas.dsyrk(-2.0, Z.T, trans=1, lower=1, c=self._K.T, overwrite_c=1).T  # -2 Z Z'
+        norms = -0.5 * np.diagonal(K)  # n
+        for rows, columns in self._blocks():
+            squared = K[rows, columns]
+            squared += norms[rows, None]
+            squared += norms[columns]
+            np.maximum(squared, 0.0, out=squared)
+            matern_in_place(
+                squared,
+                self._temporary(0, squared),
+                self._temporary(1, squared),
+                slope=None if slope is None else slope[rows, columns],
+            )
+            squared *= signal
+        K.flat[:: n + 1] = signal + noise
+        return K
+
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Rows and columns of blocks that cover the upper triangle."""
+        n = len(self._y)
+        for start in range(0, n, self._rows):
+            yield slice(start, min(start + self._rows, n)), slice(start, n)
+
+    def _temporary(self, which: int, like: Array) -> Array:
+        """Working memory of the shape of a block."""
+        memory: Array = self._work[which, : like.size].reshape(like.shape)
+        return memory
+
+
+def log_likelihood(theta, X, y, *, mean=None):
+    return Likelihood(X, y, mean=mean).value(theta)
+
+
+def log_likelihood_and_gradient(theta, X, y, *, mean=None):
+    return Likelihood(X, y, mean=mean).value_and_gradient(theta)
 
 
 def default_start(d: int, bounds: Bounds, *, lengthscale: float) -> Hyper:
@@ -195,13 +266,13 @@ def maximise(
     from scipy.optimize import Bounds as Box  # noqa: PLC0415
     from scipy.optimize import minimize  # noqa: PLC0415
 
-    centred = X - X.mean(axis=0)
+    likelihood = Likelihood(X - X.mean(axis=0), y, mean=mean)
     low, high = bounds.log(X.shape[1])
-    n = len(y)
+    scale = FIRST_STEP / len(y)
 
     def loss(theta: Array) -> tuple[float, Array]:
-        value, gradient = log_likelihood_and_gradient(theta, centred, y, mean=mean)
-        return -value / n, gradient / -n
+        value, gradient = likelihood.value_and_gradient(theta)
+        return -scale * value, -scale * gradient
 
     found = minimize(
         loss,
@@ -209,9 +280,9 @@ def maximise(
         jac=True,
         method="L-BFGS-B",
         bounds=Box(low, high),
-        options={"maxiter": iterations, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-4},
+        options={"maxiter": iterations, "maxcor": 10, "ftol": FLAT, "gtol": FIRST_STEP * GRADIENT_TOLERANCE},
     )
-    return Hyper.from_log(found.x), -float(found.fun)
+    return Hyper.from_log(found.x), -float(found.fun) / FIRST_STEP
 
 
 def paper_search(X: Array, y: Array, bounds: Bounds, rng: np.random.Generator, *, mean: float | None = None) -> Hyper:
@@ -224,25 +295,25 @@ def paper_search(X: Array, y: Array, bounds: Bounds, rng: np.random.Generator, *
         rng: Source of randomness.
         mean: A fixed mean, or None for the best one.
     """
-    centred = X - X.mean(axis=0)
+    likelihood = Likelihood(X - X.mean(axis=0), y, mean=mean)
     low, high = bounds.log(X.shape[1])
     starts = np.log(rng.uniform(np.exp(low), np.exp(high), (100, len(low))))  # 100 x (d + 2)
-    values = np.array([log_likelihood(theta, centred, y, mean=mean) for theta in starts])
+    values = np.array([likelihood.value(theta) for theta in starts])
     best = starts[np.argsort(-values, kind="stable")[:10]]
-    refined = [_adam(theta, centred, y, low, high, mean=mean) for theta in best]
+    refined = [_adam(likelihood, len(y), theta, low, high) for theta in best]
     return Hyper.from_log(max(refined, key=lambda pair: pair[0])[1])
 
 
-def _adam(theta: Array, X: Array, y: Array, low: Array, high: Array, *, mean: float | None) -> tuple[float, Array]:
+def _adam(likelihood: Likelihood, n: int, theta: Array, low: Array, high: Array) -> tuple[float, Array]:
     """Fifty projected steps of Adam from `theta` (d + 2,), its usual constants, step 0.1; the best value and where."""
     best = (-np.inf, theta)
     first, second = np.zeros_like(theta), np.zeros_like(theta)
     for t in range(1, 51):
-        value, gradient = log_likelihood_and_gradient(theta, X, y, mean=mean)
+        value, gradient = likelihood.value_and_gradient(theta)
         best = max(best, (value, theta), key=lambda pair: pair[0])
-        gradient /= len(y)
+        gradient /= n
         first = 0.9 * first + 0.1 * gradient
         second = 0.999 * second + 0.001 * gradient**2
         step = (first / (1.0 - 0.9**t)) / (np.sqrt(second / (1.0 - 0.999**t)) + 1e-8)
         theta = np.clip(theta + 0.1 * step, low, high)
-    return max(best, (log_likelihood(theta, X, y, mean=mean), theta), key=lambda pair: pair[0])
+    return max(best, (likelihood.value(theta), theta), key=lambda pair: pair[0])

@@ -2,8 +2,8 @@
 
 Notation: `x`, `x'` (d,) two points, `l` (d,) length-scales, `r` the distance in units of these, `q = sqrt(5) r`.
 
-    k(r)            = (1 + q + q^2 / 3) exp(-q)
-    dk / d log l_j  = slope(r) * (x_j - x'_j)^2 / l_j^2        with  slope(r) = 5/3 (1 + q) exp(-q)
+    k(q)            = (1 + q + q^2 / 3) exp(-q)
+    dk / d log l_j  = slope(q) * 5 (x_j - x'_j)^2 / l_j^2        with  slope(q) = (1 + q) exp(-q) / 3
 
 Everything works on squared distances, since these come from one matrix product.
 """
@@ -36,27 +36,28 @@ def squared_distances(a: Array, b: Array) -> Array:
 
 
 def matern(squared: Array) -> Array:
-    """Correlation at squared distances (...,), of the same shape. Works in place on what it creates, for speed."""
-    q = np.sqrt(5.0 * squared)
-    decay = np.exp(-q)
-    value = q / 3.0
-    value += 1.0
-    value *= q
-    value += 1.0
-    value *= decay
+    """Correlation at squared distances `r^2` (...,), of the same shape."""
+    value = 5.0 * squared
+    matern_in_place(value, np.empty_like(value), np.empty_like(value))
     return value
 
 
-def matern_with_slope(squared: Array) -> tuple[Array, Array]:
-    """Correlation and `slope` (see the top of the module) at squared distances (...,), both of the same shape."""
-    q = np.sqrt(5.0 * squared)
-    decay = np.exp(-q)
-    slope = q + 1.0
-    value = q
-    value *= q
-    value /= 3.0
-    value += slope
-    value *= decay
-    slope *= decay
-    slope *= 5.0 / 3.0
-    return value, slope
+def matern_in_place(squared: Array, q: Array, decay: Array, *, slope: Array | None = None) -> None:
+    """Turn squared distances `q^2 = 5 r^2` into correlations.
+
+    Args:
+        squared: (...,), replaced by the correlation.
+        q: Working memory of the same shape.
+        decay: Likewise.
+        slope: Where to put the slope (see the top of the module), if anywhere.
+    """
+    np.sqrt(squared, out=q)
+    np.negative(q, out=decay)
+    np.exp(decay, out=decay)
+    q += 1.0
+    squared *= 1.0 / 3.0
+    squared += q
+    squared *= decay
+    if slope is not None:
+        np.multiply(q, decay, out=slope)
+        slope *= 1.0 / 3.0

@@ -23,24 +23,25 @@ distances are those of the centre plus a sparse correction: the cost does not de
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.sparse import csc_array, csr_array
 
-from nestbo.gp.fit import Factorised, cholesky, factorise
+from nestbo.gp.fit import Factorised, Likelihood, cholesky
 from nestbo.gp.hyper import Hyper
-from nestbo.gp.kernel import matern, squared_distances
+from nestbo.gp.kernel import matern, matern_in_place, squared_distances
 
 Array = NDArray[np.float64]
-Float = TypeVar("Float", np.float32, np.float64)
 
 FEATURES = 512
 """Random cosines of a prior draw, M."""
 BLOCK = 4096
 """Dimensions whose frequencies are held at once: memory stays independent of d."""
+COVARIANCES = 2**17
+"""Elements of the covariance with the data that are held at once: memory stays independent of the query points, and
+what is worked on stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,22 +113,32 @@ class Posterior:
     @cached_property
     def fit(self) -> Factorised:
         """Factor, mean and weights; computed once."""
-        scaled = (self.X - self.X.mean(axis=0)) / self.hyper.lengthscales  # n x d
-        K = self.hyper.signal * matern(squared_distances(scaled, scaled))  # n x n
-        K.flat[:: len(self.y) + 1] += self.hyper.noise
-        return factorise(K, self.y, mean=self.given_mean)[0]
+        return Likelihood(self.X - self.X.mean(axis=0), self.y, mean=self.given_mean).at(self.hyper.log())
 
     def covariance(self, points: Offsets) -> Array:
         """Prior covariance (m, n) between query points and data."""
-        weights = self.hyper.lengthscales**-2.0  # d
+        return np.vstack([part.copy() for _, part in self._covariances(points)])
+
+    def _covariances(self, points: Offsets) -> Iterator[tuple[slice, Array]]:
+        """The covariance in blocks of rows, each after its slice of 0..m; a block is overwritten by the next one."""
+        n, m = len(self.y), len(points)
+        weights = 5.0 * self.hyper.lengthscales**-2.0  # d; distances are the q of the kernel
         apart = points.center - self.X  # n x d
-        squared = points.delta @ (2.0 * weights * apart).T  # m x n
-        squared += np.einsum("ij,ij,j->i", apart, apart, weights)
-        squared += points.squared_norms(weights)[:, None]
-        np.maximum(squared, 0.0, out=squared)
-        covariance = matern(squared)
-        covariance *= self.hyper.signal
-        return covariance
+        from_center = np.einsum("ij,ij,j->i", apart, apart, weights)  # n
+        norms = points.squared_norms(weights)  # m
+        apart *= 2.0 * weights
+        size = max(1, COVARIANCES // max(1, n))
+        work = np.empty((2, min(size, m) * n))
+        for start in range(0, m, size):
+            rows = slice(start, min(start + size, m))
+            squared = points.delta[rows] @ apart.T  # rows x n
+            squared += from_center
+            squared += norms[rows, None]
+            np.maximum(squared, 0.0, out=squared)
+            q, decay = work[:, : squared.size].reshape(2, *squared.shape)
+            matern_in_place(squared, q, decay)
+            squared *= self.hyper.signal
+            yield rows, squared
 
     def mean(self, Z: Array) -> Array:
         """Posterior mean (m,) at points (m, d)."""
@@ -148,7 +159,7 @@ class Posterior:
         joint = self.hyper.signal * matern(squared_distances(scaled, scaled)) - half.T @ half  # m x m
         # The difference is off by rounding that is relative to the signal, however small what remains of it.
         joint.flat[:: len(Z) + 1] += 1e-10 * self.hyper.signal
-        factor = np.tril(cholesky(joint)[0])  # m x m
+        factor = np.tril(cholesky(joint.copy)[0])  # m x m
         mean = self.fit.mean + covariance @ self.fit.alpha  # m
         draws: Array = mean + rng.standard_normal((count, len(Z))) @ factor.T  # count x m
         return draws
@@ -169,27 +180,26 @@ class Posterior:
         # The spectral density of Matern-5/2 is a multivariate t with 5 degrees of freedom. Phases are counted in turns,
         # not radians, so that whole turns can be dropped exactly before the cosine.
         stretch = np.sqrt(5.0 / rng.chisquare(5.0, FEATURES)) / (2.0 * np.pi)  # M
-        offset = rng.random(FEATURES)  # M
-        amplitudes = rng.standard_normal((FEATURES, count)) * scale  # M x count
+        offset = rng.random(FEATURES, dtype=np.float32)  # M
+        amplitudes = (rng.standard_normal((FEATURES, count)) * scale).astype(np.float32)  # M x count
         errors = rng.standard_normal((n, count)) * np.sqrt(self.hyper.noise)  # n x count
+        # The prior is computed in single precision. Even where twenty coordinates move at the shortest length-scale it
+        # is off by about 1e-4 of its standard deviation; at the data this acts like noise of variance 1e-8, where the
+        # smallest that the model has is larger by orders of magnitude.
         at_data = np.tile(offset, (n, 1))  # n x M
-        at_points = offset.astype(np.float32)  # M, then m x M
+        at_points = offset  # M, then m x M
         for part, delta in points.blocks(BLOCK):
-            frequency = rng.standard_normal((part.stop - part.start, FEATURES))  # block x M
-            frequency *= stretch
-            frequency /= self.hyper.lengthscales[part, None]
-            at_data += (self.X[:, part] - points.center[part]) @ frequency
-            # Single precision: even where twenty coordinates move at the shortest length-scale, the prior is off by
-            # about 1e-4 of its standard deviation, which is far below the smallest noise.
-            share: NDArray[np.float32] = delta.astype(np.float32) @ frequency.astype(np.float32)  # m x M
+            frequency = rng.standard_normal((part.stop - part.start, FEATURES), dtype=np.float32)  # block x M
+            frequency *= stretch.astype(np.float32)
+            frequency /= self.hyper.lengthscales[part, None].astype(np.float32)
+            at_data += (self.X[:, part] - points.center[part]).astype(np.float32) @ frequency
+            share: NDArray[np.float32] = delta.astype(np.float32) @ frequency  # m x M
             at_points = np.add(at_points, share, out=share)
-        prior_at_data = _cosine(at_data) @ amplitudes  # n x count
-        prior = _cosine(at_points) @ amplitudes.astype(np.float32)  # m x count
-        residual = (self.y - self.fit.mean)[:, None] - prior_at_data - errors  # n x count
+        residual = (self.y - self.fit.mean)[:, None] - _cosines(at_data, amplitudes) - errors  # n x count
         weights, _ = lapack.dpotrs(self.fit.factor, residual, lower=1)  # n x count
-        values = self.covariance(points) @ weights  # m x count
-        values += prior
-        values += self.fit.mean
+        values = self.fit.mean + _cosines(at_points, amplitudes)  # m x count
+        for rows, covariance in self._covariances(points):
+            values[rows] += covariance @ weights
         return np.ascontiguousarray(values.T)
 
     def _half(self, covariance: Array) -> Array:
@@ -198,8 +208,13 @@ class Posterior:
         return half
 
 
-def _cosine(turns: NDArray[Float]) -> NDArray[Float]:
-    """`cos(2 pi turns)`, computed in place, with whole turns dropped first."""
-    turns -= np.rint(turns)
-    turns *= 2.0 * np.pi
-    return np.cos(turns, out=turns)
+def _cosines(turns: NDArray[np.float32], amplitudes: NDArray[np.float32]) -> Array:
+    """`cos(2 pi turns) amplitudes`, (m, count) from (m, M) and (M, count), with whole turns dropped first."""
+    sums = np.empty((len(turns), amplitudes.shape[1]))
+    size = max(1, COVARIANCES // turns.shape[1])
+    for start in range(0, len(turns), size):
+        block = turns[start : start + size]
+        block -= np.rint(block)
+        block *= np.float32(2.0 * np.pi)
+        sums[start : start + size] = np.cos(block, out=block) @ amplitudes
+    return sums
