@@ -8,6 +8,6 @@
 """
 
 from nestbo.bench.problems.problem import Problem
-from nestbo.bench.problems.registry import get, names
+from nestbo.bench.problems.registry import Summary, check, describe, get, names
 
-__all__ = ["Problem", "get", "names"]
+__all__ = ["Problem", "Summary", "check", "describe", "get", "names"]

@@ -1,113 +1,40 @@
-"""Test functions with a known optimum, most of their inputs without effect (section 4 of the paper).
+"""Problems made of test functions, with a known optimum that is not at the centre (section 4 of the paper).
 
 Notation:
     D       inputs
     k       inputs that the function reads, `active` (k,)
     x       a point, (D,)
     x_opt   the minimiser
+
+Functions of few inputs get dummies: `branin2`, `hartmann6`, `ackley10-shifted`. The others read all D inputs and come
+in three forms, for example
+
+- `rastrigin@100`: the minimiser at a random place, neither at the centre nor near a bound;
+- `rastrigin-rotated@100`: there too, and the function turned about it, so that no input acts for itself;
+- `rastrigin-textbook@100`: as in the literature. Its minimiser is at the centre, or on a diagonal, where an embedding
+  finds it in one dimension: for comparison with published values, not of methods.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nestbo.bench.problems import functions
+from nestbo.bench.problems.functions import Vector
 from nestbo.bench.problems.problem import Problem
+from nestbo.bench.problems.transforms import Embedded, Rotated, Shifted
 from nestbo.errors import SettingsError
 from nestbo.rng import stream
 from nestbo.space import Space
 
-Vector = NDArray[np.float64]
+NEAREST, FARTHEST = 0.1, 0.8
+"""Each coordinate of a shifted minimiser is this far from the centre, as a share of the way to a bound."""
 
-BRANIN_OPTIMUM = 10.0 / (8.0 * np.pi)
-"""Branin's square is 0 and its cosine -1 there; no point anywhere is lower, so neither is one of the wider box."""
-
-BRANIN_OPTIMIZER = np.array([np.pi, 2.275])
-
-HARTMANN_ALPHA = np.array([1.0, 1.2, 3.0, 3.2])  # 4
-HARTMANN_A = np.array(
-    [
-        [10.0, 3.0, 17.0, 3.5, 1.7, 8.0],
-        [0.05, 10.0, 17.0, 0.1, 8.0, 14.0],
-        [3.0, 3.5, 1.7, 10.0, 17.0, 8.0],
-        [17.0, 8.0, 0.05, 10.0, 0.1, 14.0],
-    ]
-)  # 4 x 6
-HARTMANN_P = 1e-4 * np.array(
-    [
-        [1312.0, 1696.0, 5569.0, 124.0, 8283.0, 5886.0],
-        [2329.0, 4135.0, 8307.0, 3736.0, 1004.0, 9991.0],
-        [2348.0, 1451.0, 3522.0, 2883.0, 3047.0, 6650.0],
-        [4047.0, 8828.0, 8732.0, 5743.0, 1091.0, 381.0],
-    ]
-)  # 4 x 6
-
-HARTMANN_OPTIMUM = -3.3223680114155147
-"""By Newton's method in extended precision. The -3.32236801139134 often quoted is the value at the minimiser rounded to
-six digits, 2.4e-11 above the minimum: regrets against it can be negative."""
-
-HARTMANN_OPTIMIZER = np.array(
-    [
-        0.20168951100670543,
-        0.15001069182345797,
-        0.476873974221897,
-        0.2753324304940561,
-        0.31165161660011326,
-        0.6573005340656203,
-    ]
-)
-
-LEVY_BOUND = 10.0
-LEVY_NEAREST, LEVY_FARTHEST = 1.0, 8.0
-"""Each coordinate of Levy's shifted minimiser is this far from the centre: not centred, and not at a bound."""
-
-
-def branin(x: Vector) -> float:
-    """Branin's function of x (2,)."""
-    a, b = x
-    valley = b - 5.1 / (4.0 * np.pi**2) * a**2 + 5.0 / np.pi * a - 6.0
-    return float(valley**2 + 10.0 * (1.0 - 1.0 / (8.0 * np.pi)) * np.cos(a) + 10.0)
-
-
-def hartmann6(x: Vector) -> float:
-    """Hartmann's function of x (6,)."""
-    squares = (HARTMANN_A * (x - HARTMANN_P) ** 2).sum(axis=1)  # 4
-    return float(-(HARTMANN_ALPHA @ np.exp(-squares)))
-
-
-def levy(x: Vector) -> float:
-    """Levy's function of x (D,), with its minimum 0 moved from 1 to 0 in every coordinate."""
-    w = 1.0 + x / 4.0  # D
-    head, last = w[:-1], w[-1]  # D - 1; scalar
-    first = np.sin(np.pi * w[0]) ** 2
-    middle = ((head - 1.0) ** 2 * (1.0 + 10.0 * np.sin(np.pi * head + 1.0) ** 2)).sum()
-    end = (last - 1.0) ** 2 * (1.0 + np.sin(2.0 * np.pi * last) ** 2)
-    return float(first + middle + end)
-
-
-@dataclass(frozen=True, eq=False)
-class Embedded:
-    """A function of k inputs as one of D: reads `active` (k,), ignores the others."""
-
-    function: Callable[[Vector], float]
-    active: NDArray[np.intp]
-
-    def __call__(self, x: Vector) -> float:
-        """The value at x (D,)."""
-        return self.function(x[self.active])
-
-
-@dataclass(frozen=True, eq=False)
-class Shifted:
-    """A function with its origin moved to `shift` (D,)."""
-
-    function: Callable[[Vector], float]
-    shift: Vector
-
-    def __call__(self, x: Vector) -> float:
-        """The value at x (D,)."""
-        return self.function(x - self.shift)
+ACKLEY_BOUND = 32.768
+ACKLEY_ACTIVE, ACKLEY_DIM = 10, 30
+"""Inputs that matter, and inputs, in the ablation of the embeddings (appendix, shifted Ackley10)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +49,10 @@ class Core:
     minimiser: Vector
 
 
-BRANIN2 = Core("branin2", branin, -5.0, 15.0, BRANIN_OPTIMUM, BRANIN_OPTIMIZER)
+BRANIN2 = Core("branin2", functions.branin, -5.0, 15.0, functions.BRANIN_OPTIMUM, functions.BRANIN_OPTIMIZER)
 """On the box of the paper, which contains Branin's usual one, [-5, 10] x [0, 15]."""
 
-HARTMANN6 = Core("hartmann6", hartmann6, 0.0, 1.0, HARTMANN_OPTIMUM, HARTMANN_OPTIMIZER)
+HARTMANN6 = Core("hartmann6", functions.hartmann6, 0.0, 1.0, functions.HARTMANN_OPTIMUM, functions.HARTMANN_OPTIMIZER)
 
 
 def with_dummies(core: Core, dim: int | None, seed: int | None) -> Problem:
@@ -150,25 +77,139 @@ def with_dummies(core: Core, dim: int | None, seed: int | None) -> Problem:
         optimum=core.optimum,
         optimizer=x_opt,
         active=active.copy(),
+        has_dummies=k < D,
     )
 
 
-def levy_problem(dim: int | None, seed: int | None) -> Problem:
-    """Levy on `[-10, 10]^D`, every input active, its minimiser at a random place; without a seed, at that of seed 0."""
-    if dim is None:
-        raise SettingsError("levy needs a dimension, got none: write levy@100")
-    draw = stream(0 if seed is None else seed, "bench", "levy", dim)
-    x_opt = draw.choice([-1.0, 1.0], dim) * draw.uniform(LEVY_NEAREST, LEVY_FARTHEST, dim)  # D
+def shifted_ackley10(dim: int | None, seed: int | None) -> Problem:
+    """Ackley of ten inputs among D, by default 30, as f(x + delta) (ablation of the embeddings in the appendix).
+
+    Args:
+        dim: D, or None for 30: twenty dummies.
+        seed: Draws delta, uniform on the box, and places the active inputs. With None delta is that of seed 0 and the
+            active inputs are the first.
+    """
+    draw = stream(0 if seed is None else seed, "bench", "ackley10-shifted", "delta")
+    x_opt = -draw.uniform(-ACKLEY_BOUND, ACKLEY_BOUND, ACKLEY_ACTIVE)  # k; -delta, inside since the box is symmetric
+    function = Shifted(functions.ackley, x_opt)
+    core = Core("ackley10-shifted", function, -ACKLEY_BOUND, ACKLEY_BOUND, optimum=0.0, minimiser=x_opt)
+    return with_dummies(core, ACKLEY_DIM if dim is None else dim, seed)
+
+
+def _zero(dim: int) -> float:
+    """The smallest value of most test functions."""
+    del dim
+    return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A function of any number of inputs.
+
+    Attributes:
+        name: As `get` takes it.
+        function: Maps z = x - x_opt (D,) to the value.
+        low: The lower bound of every input in the literature.
+        high: The upper bound.
+        minimiser: Maps D to the minimiser (D,) in the literature.
+        optimum: Maps D to the smallest value.
+        least: The smallest D.
+        rotates: Whether nothing outside the box is smaller: a rotation would turn it into the box.
+    """
+
+    name: str
+    function: Callable[[Vector], float]
+    low: float
+    high: float
+    minimiser: Callable[[int], Vector] = np.zeros
+    optimum: Callable[[int], float] = _zero
+    least: int = 1
+    rotates: bool = True
+
+
+FAMILIES = (
+    Family("ackley", functions.ackley, -ACKLEY_BOUND, ACKLEY_BOUND),
+    Family("ellipsoid", functions.ellipsoid, -5.0, 5.0),
+    Family("griewank", functions.griewank, -600.0, 600.0),
+    Family("levy", functions.levy, -10.0, 10.0, minimiser=np.ones),
+    Family(
+        "michalewicz",
+        functions.michalewicz,
+        0.0,
+        np.pi,
+        minimiser=functions.michalewicz_minimiser,
+        optimum=functions.michalewicz_optimum,
+        rotates=False,
+    ),
+    Family("rastrigin", functions.rastrigin, -5.12, 5.12),
+    Family("rosenbrock", functions.rosenbrock, -5.0, 10.0, minimiser=np.ones, least=2),
+    Family("sphere", functions.sphere, -5.12, 5.12),
+)
+
+
+def textbook(family: Family, dim: int | None, seed: int | None) -> Problem:
+    """The function as the literature has it, every input active; the seed has nothing to choose."""
+    del seed
+    name = f"{family.name}-textbook"
+    D = _dimension(name, dim, family.least)
+    return _whole(name, family, family.function, family.minimiser(D))
+
+
+def shifted(family: Family, dim: int | None, seed: int | None) -> Problem:
+    """The function with its minimiser at a random place; without a seed, at that of seed 0."""
+    D = _dimension(family.name, dim, family.least)
+    return _whole(family.name, family, family.function, _place(family, D, seed))
+
+
+def rotated(family: Family, dim: int | None, seed: int | None) -> Problem:
+    """As `shifted`, and turned at random about the minimiser; the box stays as it is."""
+    name = f"{family.name}-rotated"
+    D = _dimension(name, dim, max(2, family.least))  # one input cannot be turned
+    draw = stream(0 if seed is None else seed, "bench", name, D)
+    function = Rotated(family.function, Rotated.draw_angles(D, draw))
+    return _whole(name, family, function, _place(family, D, seed))
+
+
+def _place(family: Family, D: int, seed: int | None) -> Vector:
+    """A random minimiser (D,), off the centre and off the bounds in every coordinate."""
+    draw = stream(0 if seed is None else seed, "bench", family.name, D)
+    centre, half = (family.low + family.high) / 2.0, (family.high - family.low) / 2.0
+    return centre + draw.choice([-1.0, 1.0], D) * draw.uniform(NEAREST * half, FARTHEST * half, D)  # D
+
+
+def _whole(name: str, family: Family, function: Callable[[Vector], float], x_opt: Vector) -> Problem:
+    """A function of z = x - x_opt (D,) on the family's box."""
+    D = x_opt.size
     return Problem(
-        name=f"levy@{dim}",
-        space=_box(-LEVY_BOUND, LEVY_BOUND, dim),
-        function=Shifted(levy, x_opt),
-        optimum=0.0,
+        name=f"{name}@{D}",
+        space=_box(family.low, family.high, D),
+        function=Shifted(function, x_opt),
+        optimum=family.optimum(D),
         optimizer=x_opt.copy(),
-        active=np.arange(dim),
+        active=np.arange(D),
     )
+
+
+def _dimension(name: str, dim: int | None, least: int) -> int:
+    """The dimension asked for, if there is one and it is large enough."""
+    if dim is None:
+        raise SettingsError(f"{name} needs a dimension, got none: write {name}@100")
+    if dim < least:
+        raise SettingsError(f"{name} needs at least {least} dimensions, got {dim}: write {name}@{least} or more")
+    return dim
 
 
 def _box(low: float, high: float, dim: int) -> Space:
     """The cube `[low, high]^dim`."""
     return Space.of(np.tile([low, high], (dim, 1)))  # D x 2
+
+
+SCALABLE: dict[str, Callable[[int | None, int | None], Problem]] = {
+    "branin2": partial(with_dummies, BRANIN2),
+    "hartmann6": partial(with_dummies, HARTMANN6),
+    "ackley10-shifted": shifted_ackley10,
+    **{family.name: partial(shifted, family) for family in FAMILIES},
+    **{f"{family.name}-rotated": partial(rotated, family) for family in FAMILIES if family.rotates},
+    **{f"{family.name}-textbook": partial(textbook, family) for family in FAMILIES},
+}
+"""Every synthetic problem by name: its maker takes D and a seed, either of them None."""
