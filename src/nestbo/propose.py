@@ -23,7 +23,7 @@ from nestbo.errors import SpaceExhausted
 from nestbo.events import Recommendation
 from nestbo.gp.fit import default_start, maximise, paper_search
 from nestbo.gp.hyper import Hyper
-from nestbo.gp.posterior import Offsets, Posterior
+from nestbo.gp.posterior import Posterior
 from nestbo.region import box
 from nestbo.rng import stream
 from nestbo.settings import Settings
@@ -112,11 +112,13 @@ def propose(state: State, count: int) -> Suggestion:
     if state.settings.draw_noise:
         draws += math.sqrt(hyper.noise) * rng.standard_normal(draws.shape)
     chosen.keep_apart(data.z, center, hyper.lengthscales)
+    few = len(points) if state.space.is_integer.any() else ATTEMPTS
+    seen = np.zeros(len(points), dtype=np.bool_)  # m; chosen or refused once, a candidate is not new to later draws
     for draw in draws:
         wanted = len(chosen) + 1
-        few = len(draw) if state.space.is_integer.any() else ATTEMPTS
-        for z in _best_first(points, draw, low, high, few):
-            if chosen.add(z) == wanted:
+        for index in _best_first(draw, seen, few):
+            seen[index] = True
+            if chosen.add(np.clip(points.point(index), low, high)) == wanted:
                 break
         else:
             raise NoNewPoint
@@ -353,9 +355,10 @@ def _squared_distances_to(center: Array, points: Array, scales: Array) -> Array:
     return squared
 
 
-def _best_first(points: Offsets, draw: Array, low: Array, high: Array, few: int) -> Iterator[Array]:
-    """The few candidates with the smallest drawn values, in order."""
-    few = min(few, len(draw))
-    smallest = np.argpartition(draw, few - 1)[:few]
-    for index in smallest[np.argsort(draw[smallest], kind="stable")]:
-        yield np.clip(points.point(int(index)), low, high)
+def _best_first(draw: Array, seen: NDArray[np.bool_], few: int) -> Iterator[int]:
+    """The few candidates with the smallest drawn values (m,), in order, without those seen (m,) before."""
+    new = np.flatnonzero(~seen)
+    few = min(few, len(new))
+    if few:
+        smallest = new[np.argpartition(draw[new], few - 1)[:few]]
+        yield from map(int, smallest[np.argsort(draw[smallest], kind="stable")])

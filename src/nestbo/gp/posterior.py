@@ -127,11 +127,12 @@ class Posterior:
         from_center = np.einsum("ij,ij,j->i", apart, apart, weights)  # n
         norms = points.squared_norms(weights)  # m
         apart *= 2.0 * weights
+        across = np.ascontiguousarray(apart.T)  # d x n; a sparse product would copy it for every block
         size = max(1, COVARIANCES // max(1, n))
         work = np.empty((2, min(size, m) * n))
         for start in range(0, m, size):
             rows = slice(start, min(start + size, m))
-            squared = points.delta[rows] @ apart.T  # rows x n
+            squared = points.delta[rows] @ across  # rows x n
             squared += from_center
             squared += norms[rows, None]
             np.maximum(squared, 0.0, out=squared)
