@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
+import nestbo.gp.fit
 from nestbo import Integer, Optimizer, Real, Settings, Space
 from nestbo.embedding import Embedding
 from nestbo.errors import SpaceExhausted
 from nestbo.events import Restarted
-from nestbo.propose import NoNewPoint, margin, propose, recommend
+from nestbo.propose import POOL, NoNewPoint, _Apart, _data, fresh_fit_period, margin, propose, recommend
 from nestbo.state import step
 
 FAST = {"max_candidates": 200, "fit_iterations": 10}
@@ -139,6 +140,86 @@ def test_a_batch_has_no_duplicates_and_keeps_its_distance():
     for i, j in itertools.combinations(range(len(scaled)), 2):
         if max(i, j) >= len(scaled) - 5:
             assert np.linalg.norm(scaled[i] - scaled[j]) >= 0.02
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 1e-6, 0.3]))
+def test_too_close_is_judged_by_the_distance_alone(seed, offset):
+    """Looking at one coordinate first changes nothing: the answer is that of all distances, computed plainly."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 5))
+    lengthscales, center = rng.uniform(0.1, 2.0, d), rng.uniform(-1, 1, d)
+    observed, beside = rng.uniform(-1, 1, (6, d)), rng.uniform(-1, 1, (2, d))
+    z = observed[0] + offset * rng.uniform(-1, 1, d) * lengthscales
+    nearest = min(np.linalg.norm((other - z) / lengthscales) for other in (*observed, *beside))
+    for distance in (0.5 * nearest, 2.0 * nearest + 1e-9):
+        apart = _Apart((observed, np.empty((0, d))), center, lengthscales, distance)
+        assert apart.violated_by(z, beside) == (nearest < distance)
+
+
+def test_the_surrogate_knows_the_observations_nearest_to_the_centre():
+    """Beyond `model_points` the best observation and those nearest to it, in length-scales, are kept, in order."""
+    optimizer = made([(-1.0, 1.0)] * 2, range(40, 0, -1), model_points=12)
+    state = optimizer.state
+    data = _data(state)
+    z, best = state.model_z.array, int(np.argmin(state.model_y.array))
+    apart = np.linalg.norm((z - z[best]) / state.hyper.lengthscales, axis=1)
+    assert len(state.model_y) > 12
+    assert np.array_equal(data.places, np.sort(np.argsort(apart)[:12]))
+    assert best in data.places
+    assert np.array_equal(data.z, z[data.places])
+
+
+def test_an_old_centre_stays_in_the_model():
+    """Only the latest observations are searched for near ones, which bounds the cost, but the best one always stays."""
+    values = [-5.0, *range(3 * POOL + 2)]
+    state = made([(-1.0, 1.0)] * 2, values, model_points=3, minimum_length=1e-9).state
+    assert len(state.model_y) == len(values)
+    data = _data(state)
+    assert data.places[0] == 0
+    assert len(data.places) == 3
+    assert (data.places[1:] >= len(values) - 3 * POOL).all()
+
+
+def test_a_suggestion_never_sees_more_than_the_points_of_the_model(monkeypatch):
+    """However long a run, fits, means and draws work on at most `model_points` observations, with noise or without."""
+    sizes = []
+    plain = nestbo.gp.fit.Likelihood.__init__
+
+    def watched(self, X, y, **options):
+        sizes.append(len(y))
+        plain(self, X, y, **options)
+
+    monkeypatch.setattr(nestbo.gp.fit.Likelihood, "__init__", watched)
+    for noisy in (False, True):
+        optimizer = made([(-1.0, 1.0)] * 2, range(40), model_points=15, noisy=noisy, minimum_length=1e-9)
+        recommended = recommend(optimizer.state)
+        assert 0 <= recommended.trial < 40
+    assert max(sizes) == 15
+
+
+def test_enough_room_for_all_points_changes_nothing():
+    """While there are fewer observations than `model_points`, a suggestion does not depend on that number."""
+    values = np.random.default_rng(0).normal(size=25)
+    states = [made([(-1.0, 1.0)] * 6, values, model_points=points).state for points in (25, 2000, None)]
+    suggested = [propose(state, 2).z for state in states]
+    assert np.array_equal(suggested[0], suggested[1])
+    assert np.array_equal(suggested[0], suggested[2])
+
+
+@pytest.mark.parametrize(
+    ("n", "every", "period"), [(5, 10, 10), (200, 10, 10), (400, 10, 20), (2000, 10, 100), (99, 3, 4)]
+)
+def test_fresh_starts_become_rarer_with_many_observations(n, every, period):
+    """At first every few fits, later when a twentieth of the observations is new."""
+    assert fresh_fit_period(Settings(fresh_fit_every=every), n) == period
+
+
+def test_a_large_batch_takes_every_candidate_at_most_once():
+    """With as many wishes as candidates, each is handed out once, and one wish more finds no new point."""
+    state = made([(-1.0, 1.0)] * 2, range(12), max_candidates=8, candidates_per_dim=4).state
+    assert len(np.unique(propose(state, 8).z, axis=0)) == 8
+    with pytest.raises(NoNewPoint):
+        propose(state, 9)
 
 
 def test_no_room_is_an_outcome():

@@ -141,6 +141,21 @@ def test_the_gradient_is_that_of_finite_differences(n, d, mean):
     assert Likelihood(X, y, mean=mean).value(theta) == pytest.approx(value, rel=1e-13)
 
 
+@pytest.mark.parametrize("n", [3, 200, 300])
+def test_an_evaluation_leaves_no_traces(n):
+    """The memory that evaluations share carries nothing over: in any order they give the same, to the last bit."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (n, 4)), rng.standard_normal(n)
+    first, second = np.log(np.array([[0.5, 1, 2, 4, 1, 0.01], [3, 0.2, 1, 1, 2, 0.1]]))
+    likelihood = Likelihood(X, y)
+    value, gradient = likelihood.value_and_gradient(first)
+    likelihood.value(second)
+    likelihood.value_and_gradient(second)
+    again, gradient_again = likelihood.value_and_gradient(first)
+    assert (value, likelihood.value(first)) == (again, value)
+    np.testing.assert_array_equal(gradient, gradient_again)
+
+
 def test_the_gradient_knows_of_the_jitter():
     """Without noise, repeated observations need jitter, and the gradient is still that of the distinct ones."""
     X, y = np.array([[-1.0, 0.5], [0.25, 1.0], [0.5, -0.75], [1.0, 0.0]]), np.array([0.3, -1.0, 0.7, 0.1])

@@ -85,6 +85,7 @@ SCENARIOS = {
     "serial": Scenario(bowl, [(-1.0, 1.0)] * 5, 24),
     "batches": Scenario(bowl, [(-1.0, 1.0)] * 5, 36, {"batch_size": 3}),
     "noisy": Scenario(rugged, [(-1.0, 1.0)] * 5, 24, {"noisy": True}),
+    "few model points": Scenario(bowl, [(-1.0, 1.0)] * 5, 24, {"settings": replace(SETTINGS, model_points=8)}),
     "failing": Scenario(brittle, [(-1.0, 1.0)] * 5, 20, {"catch": ArithmeticError}),
     "named": Scenario(named, NAMED, 16, {}),
     "known": Scenario(bowl, [(-1.0, 1.0)] * 5, 10, {"known": KNOWN}),
