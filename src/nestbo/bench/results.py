@@ -1,0 +1,284 @@
+"""What a benchmark has measured: read from the journals of a folder, or from one tidy table.
+
+Notation: n is the number of evaluations of a run, so far.
+
+```
+FOLDER/journals/PROBLEM/METHOD/SEED.jsonl    the truth: one file per cell, see `nestbo.bench.cell`
+FOLDER/results.csv                           all of it as a table, one row per evaluation, written at the end
+FOLDER/failures.json                         cells that failed, and why; only while there are any
+```
+"""
+
+import csv
+import importlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nestbo import journal
+from nestbo.bench import record
+from nestbo.bench.statistics import best_so_far
+from nestbo.codec import HEADER
+from nestbo.errors import NestboError, SettingsError
+from nestbo.events import Asked, Extended, Failed, Opened, Stopped, Told
+from nestbo.result import Status
+
+Array = NDArray[np.float64]
+
+JOURNALS = "journals"
+TABLE = "results.csv"
+PARTIAL = ".partial"
+PLAIN = "@+=,"
+"""What names may hold besides letters, digits and `_.-~`, and every file system takes; all else is percent-encoded."""
+COLUMNS = (
+    "problem",
+    "method",
+    "seed",
+    "evaluation",
+    "value",
+    "best",
+    "suggest_seconds",
+    "evaluate_seconds",
+    "optimum",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One cell of a benchmark, finished or not.
+
+    Attributes:
+        problem: Its name, for example `hartmann6@500`.
+        method: Its name, for example `cma-es`.
+        seed: Of problem and method.
+        values: (n,), in order of evaluation; nan where it failed.
+        suggest_seconds: (n,), what the method took to suggest each point.
+        evaluate_seconds: (n,), what each evaluation took.
+        optimum: The smallest value of the problem, where known.
+    """
+
+    problem: str
+    method: str
+    seed: int
+    values: Array
+    suggest_seconds: Array
+    evaluate_seconds: Array
+    optimum: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What the file of a cell says: the run, its budget, and whether it ended before that."""
+
+    run: Run
+    budget: int
+    ended: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.ended or self.run.values.size >= self.budget
+
+
+def path_of(folder: Path, problem: str, method: str, seed: int) -> Path:
+    """Where the journal of a cell lies."""
+    return folder / JOURNALS / quote(problem, safe=PLAIN) / quote(method, safe=PLAIN) / f"{seed}.jsonl"
+
+
+def paths(folder: Path) -> list[Path]:
+    """The journals of all cells, by problem, method and seed."""
+    found = [path for path in (folder / JOURNALS).glob("*/*/*.jsonl") if path.stem.isdecimal()]
+    return sorted(found, key=lambda path: (path.parent.parent.name, path.parent.name, int(path.stem)))
+
+
+def read(folder: str | Path) -> list[Run]:
+    """The runs of a folder, also while they go on; those without an evaluation are left out.
+
+    Args:
+        folder: What was given to `run` as `out`. Where it has no journals, its table is read.
+
+    Raises:
+        NestboError: If there is nothing, or a file is damaged.
+    """
+    folder = Path(folder)
+    files = paths(folder)
+    if files:
+        cells = (stored(path) for path in files)
+        return [cell.run for cell in cells if cell is not None and cell.run.values.size]
+    for name in (TABLE, "results.parquet"):
+        if (folder / name).is_file():
+            return read_table(folder / name)
+    raise SettingsError(
+        f"there are no results in {str(folder)!r}: give the folder that was --out of `nestbo bench run`"
+    )
+
+
+def stored(path: Path) -> Stored | None:
+    """What the journal of a cell holds; None if there is none yet, or no complete line in it."""
+    try:
+        with path.open("rb") as file:
+            ours = file.read(len(HEADER)) == HEADER
+        return _from_journal(path) if ours else _from_record(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NestboError(f"{path} cannot be read ({error}): check its permissions") from error
+
+
+def _named(path: Path, values: Sequence[float], suggest: Sequence[float], evaluate: Sequence[float], about: Any) -> Run:
+    """A run; the path says of which cell, `about` may say the optimum."""
+    optimum = about.get("optimum")
+    return Run(
+        problem=unquote(path.parent.parent.name),
+        method=unquote(path.parent.name),
+        seed=int(path.stem),
+        values=np.array(values, dtype=np.float64),
+        suggest_seconds=np.array(suggest, dtype=np.float64),
+        evaluate_seconds=np.array(evaluate, dtype=np.float64),
+        optimum=None if optimum is None else float(optimum),
+    )
+
+
+def _from_journal(path: Path) -> Stored | None:
+    """A run that nestbo's optimizer has recorded; the optimum is an attribute of its trials."""
+    if not journal.recorded(path):
+        return None
+    values, evaluate, trials = [], [], []
+    suggest: dict[int, float] = {}
+    about: Any = {}
+    budget, ended = 0, False
+    for event in journal.read(path):
+        match event:
+            case Opened() | Extended():
+                budget, ended = event.budget, False
+            case Asked():
+                count = len(event.z)
+                suggest |= dict.fromkeys(range(event.first_id, event.first_id + count), event.seconds / count)
+            case Stopped():
+                ended = event.status == Status.SPACE
+            case Told() | Failed():
+                if isinstance(event, Failed) and not event.counts:
+                    continue
+                trials.append(event.trial)
+                values.append(event.value if isinstance(event, Told) else np.nan)
+                evaluate.append(np.nan if event.seconds is None else event.seconds)
+                about = event.attributes
+    return Stored(_named(path, values, [suggest[trial] for trial in trials], evaluate, about), budget, ended)
+
+
+def _from_record(path: Path) -> Stored | None:
+    """A run of another method."""
+    content = record.load(path)
+    if content is None:
+        return None
+    done = content.evaluations
+    run = _named(
+        path,
+        [each.value for each in done],
+        [each.suggest_seconds for each in done],
+        [each.evaluate_seconds for each in done],
+        content.header,
+    )
+    return Stored(run, content.budget, content.ended is not None)
+
+
+def write(runs: Iterable[Run], path: str | Path) -> None:
+    """Write one tidy table, one row per evaluation, in one step: nobody sees half of it.
+
+    Args:
+        runs: What to write.
+        path: Ends in `.csv`, or in `.parquet` (needs pyarrow). Numbers are exact in both.
+    """
+    path = Path(path)
+    save = _write_csv if _kind(path) == ".csv" else _write_parquet
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        save((row for run in runs for row in _rows(run)), partial)
+        partial.replace(path)
+    except OSError as error:
+        raise NestboError(f"{path} cannot be written ({error}): choose a folder that exists and has room") from error
+
+
+def _write_csv(rows: Iterator[tuple[Any, ...]], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(rows)
+
+
+def _write_parquet(rows: Iterator[tuple[Any, ...]], path: Path) -> None:
+    arrow, parquet = _parquet(path)
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
+    types = [arrow.string(), arrow.string(), arrow.int64(), arrow.int64()] + [arrow.float64()] * 5
+    schema = arrow.schema(list(zip(COLUMNS, types, strict=True)))
+    parquet.write_table(arrow.table(dict(zip(COLUMNS, columns, strict=True)), schema=schema), path)
+
+
+def _rows(run: Run) -> Iterator[tuple[Any, ...]]:
+    """The rows of a run."""
+    columns = (run.values, best_so_far(run.values), run.suggest_seconds, run.evaluate_seconds)
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    for number, row in enumerate(numbers, start=1):
+        yield (run.problem, run.method, run.seed, number, *row, run.optimum)
+
+
+def read_table(path: str | Path) -> list[Run]:
+    """The runs of a table that `write` has made, in its order."""
+    path = Path(path)
+    rows: Iterable[dict[str, Any]]
+    if _kind(path) == ".csv":
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            rows = list(reader)
+            found = reader.fieldnames or []
+    else:
+        _, parquet = _parquet(path)
+        table = parquet.read_table(path)
+        rows, found = table.to_pylist(), table.column_names
+    missing = [column for column in COLUMNS if column not in found]
+    if missing:
+        raise SettingsError(f"{path} has no column {missing[0]!r}: give a table that nestbo has written")
+    cells: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        cells.setdefault((row["problem"], row["method"], int(row["seed"])), []).append(row)
+    return [_from_rows(cell, cells[cell]) for cell in cells]
+
+
+def _from_rows(cell: tuple[str, str, int], rows: list[dict[str, Any]]) -> Run:
+    """A run from its rows."""
+    rows = sorted(rows, key=lambda row: int(row["evaluation"]))
+    optimum = rows[0]["optimum"]
+
+    def column(name: str) -> Array:
+        return np.array([float(row[name]) for row in rows])  # n
+
+    return Run(
+        *cell,
+        values=column("value"),
+        suggest_seconds=column("suggest_seconds"),
+        evaluate_seconds=column("evaluate_seconds"),
+        optimum=None if optimum in ("", None) else float(optimum),
+    )
+
+
+def _kind(path: Path) -> str:
+    """The kind of table that an ending means."""
+    kind = path.suffix.lower()
+    if kind not in {".csv", ".parquet"}:
+        raise SettingsError(f"a table ends in .csv or .parquet, got {path.name!r}: name it results.csv")
+    return kind
+
+
+def _parquet(path: Path) -> tuple[Any, Any]:
+    """The modules pyarrow and pyarrow.parquet."""
+    try:
+        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise NestboError(
+            f"{path.name.removesuffix(PARTIAL)} needs pyarrow, which is not installed: pip install pyarrow, or use .csv"
+        ) from None

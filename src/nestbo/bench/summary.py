@@ -1,0 +1,150 @@
+"""The table of a benchmark in words and numbers: final values, ranks and times.
+
+Notation: r runs of one method on one problem, n evaluations, p problems, s methods.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nestbo.bench import statistics
+from nestbo.bench.figures import numbers
+from nestbo.bench.figures.numbers import Panel, format_number, format_p
+from nestbo.bench.results import Run
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method on one problem.
+
+    Attributes:
+        problem: The problem.
+        method: The method.
+        runs: r.
+        evaluations: n, those that every run has.
+        mean: Of the best values of the runs, after n evaluations.
+        error: Its standard error; nan for a single run.
+        median: Of the same values.
+        rank: Among the methods of the problem by their medians, at the evaluations that all of them have; 1 the best.
+        seconds: Mean time of a suggestion.
+        failures: Evaluations that gave no value.
+    """
+
+    problem: str
+    method: str
+    runs: int
+    evaluations: int
+    mean: float
+    error: float
+    median: float
+    rank: float
+    seconds: float
+    failures: int
+
+
+def lines(runs: Iterable[Run]) -> list[Line]:
+    """One line per problem and method: problems as they come, methods by rank."""
+    groups = numbers.group(runs)
+    found: list[Line] = []
+    for panel in numbers.panels(groups, regret=False):
+        methods = [line.method for line in panel.lines]
+        ranks = _ranks(numbers.final_scores([panel], methods)[0])
+        found += sorted(
+            (
+                _line(panel, method, groups[panel.problem][method], rank)
+                for method, rank in zip(methods, ranks, strict=True)
+            ),
+            key=lambda line: line.rank,
+        )
+    return found
+
+
+def _ranks(scores: np.ndarray) -> list[float]:
+    """The ranks of scores (s,), ties shared."""
+    return [float((scores < score).sum() + ((scores == score).sum() + 1) / 2.0) for score in scores]
+
+
+def _line(panel: Panel, method: str, runs: Sequence[Run], rank: float) -> Line:
+    line = next(each for each in panel.lines if each.method == method)
+    return Line(
+        problem=panel.problem,
+        method=method,
+        runs=line.runs,
+        evaluations=line.evaluations,
+        mean=float(line.mean[-1]),
+        error=float(line.error[-1]),
+        median=float(statistics.quartiles(line.curves).median[-1]),
+        rank=rank,
+        seconds=float(np.concatenate([run.suggest_seconds for run in runs]).mean()),
+        failures=int(sum(np.isnan(run.values).sum() for run in runs)),
+    )
+
+
+def as_text(runs: Sequence[Run]) -> str:
+    """The lines as columns of text; below them average ranks, where methods share several problems."""
+    header = (
+        "problem",
+        "method",
+        "runs",
+        "evaluations",
+        "mean",
+        "std. error",
+        "median",
+        "rank",
+        "s/suggestion",
+        "failed",
+    )
+    table = [header] + [
+        (
+            line.problem,
+            line.method,
+            str(line.runs),
+            str(line.evaluations),
+            format_number(line.mean),
+            format_number(line.error),
+            format_number(line.median),
+            f"{line.rank:g}",
+            f"{line.seconds:.3g}",
+            str(line.failures),
+        )
+        for line in lines(runs)
+    ]
+    return "\n".join([*columns(table, left=2), *_average_ranks(runs)])
+
+
+def columns(table: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
+    """Rows as lines of text, in columns.
+
+    Args:
+        table: Rows of equal length.
+        left: How many columns, the first ones, begin at the left; the others end at the right. All if None.
+
+    >>> columns([("a", "10"), ("bcd", "5")], left=1)
+    ['a    10', 'bcd   5']
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    left = len(widths) if left is None else left
+    return [
+        "  ".join(
+            text.ljust(width) if i < left else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]
+
+
+def _average_ranks(runs: Sequence[Run]) -> list[str]:
+    """Sentences about the methods that have runs on every problem."""
+    panels = numbers.panels(numbers.group(runs), regret=False)
+    methods = numbers.complete_methods(panels)
+    if len(panels) < 2 or len(methods) < 2:
+        return []
+    ranks = statistics.average_ranks(numbers.final_scores(panels, methods))
+    order = sorted(zip(ranks.mean.tolist(), methods, strict=True))
+    difference = f"ranks that differ by less than {ranks.critical_difference:.2f} are not told apart (Nemenyi, 5 %)"
+    return [
+        "",
+        f"Average rank over {ranks.problems} problems: " + ", ".join(f"{name} {rank:.2f}" for rank, name in order),
+        f"Friedman's test: p = {format_p(ranks.p)}; {difference}",
+    ]

@@ -1,0 +1,241 @@
+"""The command line. What a command needs is imported when it runs: `nestbo --help` should be quick."""
+
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nestbo._version import __version__
+from nestbo.errors import NestboError, SettingsError
+
+if TYPE_CHECKING:
+    from nestbo.bench.cell import Cell
+    from nestbo.bench.experiments import Experiment
+    from nestbo.bench.runner import CellFailure, Report
+
+FAILED, WRONG, INTERRUPTED = 1, 2, 130
+"""Exit codes: something that was run has failed; the command makes no sense; Ctrl-C."""
+
+app = typer.Typer(
+    help="Bayesian optimization of functions of hundreds or thousands of parameters.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+bench = typer.Typer(
+    help="Compare methods on problems whose answers are known.\n\n"
+    "Example: nestbo bench run --problem branin2@100 --method nestbo --method random --seeds 3 --budget 50 --out DIR",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(bench, name="bench")
+
+Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes, one per processor by default.")]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on the Dask cluster with this scheduler; all its workers must see the folder under the same name.",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `nestbo bench run`.")]
+
+
+def main() -> None:
+    """Run the command line: errors of nestbo are one line on standard error, not a traceback."""
+    try:
+        app(prog_name="nestbo")
+    except NestboError as error:
+        typer.echo(f"nestbo: {error}", err=True)
+        raise SystemExit(WRONG) from None
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"nestbo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Bayesian optimization of functions of hundreds or thousands of parameters."""
+    del version
+
+
+@bench.command("run")
+def bench_run(
+    *,
+    problem: Annotated[
+        list[str], typer.Option(metavar="NAME", help="A problem (`nestbo bench problems`); give several.")
+    ],
+    method: Annotated[list[str], typer.Option(metavar="NAME", help="A method (`nestbo bench methods`); give several.")],
+    budget: Annotated[int, typer.Option(metavar="N", min=1, help="Evaluations of each run.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for journals and results.")],
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each method on each problem.")] = 5,
+    first_seed: Annotated[int, typer.Option(metavar="N", min=0, help="The first seed; the others follow.")] = 0,
+    jobs: Jobs = None,
+    dask: Dask = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run methods on problems, or continue where that was interrupted.
+
+    Every evaluation is recorded at once. Give the same command again after Ctrl-C, a crash or a power cut: complete
+    runs are left alone, the others go on. More seeds, problems or methods may be added to a folder at any time.
+
+    Example: nestbo bench run --problem lasso-high --method nestbo --method cma-es --seeds 20 --budget 1000 --out lasso
+    """
+    from nestbo.bench import runner  # noqa: PLC0415 - slow to import
+
+    cells = runner.grid(problem, method, seeds=range(first_seed, first_seed + seeds), budget=budget)
+    report = _run(cells, out, jobs=jobs, dask=dask, quiet=quiet)
+    typer.echo(f"results: {out / 'results.csv'}\nnext:    nestbo bench table {out}, nestbo bench figures {out}")
+    _end(report.failures, out)
+
+
+@bench.command("paper")
+def bench_paper(
+    *,
+    name: Annotated[str | None, typer.Argument(help="Which experiment; --list names them.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Runs of each method; those of the paper by default.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Evaluations of each run; those of the paper.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder, paper/NAME by default.")] = None,
+    jobs: Jobs = None,
+    dask: Dask = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment of the paper and draw its figure, or continue where that was interrupted.
+
+    Example: nestbo bench paper fig-lasso --seeds 5 --budget 500
+    """
+    from nestbo.bench import experiments  # noqa: PLC0415 - slow to import
+    from nestbo.bench.runner import Report  # noqa: PLC0415 - slow to import
+    from nestbo.bench.summary import columns  # noqa: PLC0415 - slow to import
+
+    if list_all:
+        _echo(columns([(each, experiments.get(each).title) for each in experiments.names()]))
+        return
+    if name is None:
+        raise SettingsError("which experiment? give its name: `nestbo bench paper --list` lists them")
+    experiment = experiments.get(name).scaled(seeds, budget)
+    folder = out or Path("paper") / name
+    cells = _possible(experiment)
+    report = _run(cells, folder, jobs=jobs, dask=dask, quiet=quiet) if cells else Report([], [])
+    if report.runs or not experiment.problems:
+        paths = experiment.draw(report.runs, folder / "figures")
+        _echo([f"The paper: {experiment.claims}", *experiment.notes, *experiment.conclusions(report.runs)])
+        _echo(str(path) for path in paths)
+    _end(report.failures, folder)
+
+
+@bench.command("figures")
+def bench_figures(
+    folder: Folder,
+    *,
+    out: Annotated[Path | None, typer.Option(metavar="DIR2", help="Where to, DIR/figures by default.")] = None,
+) -> None:
+    """Draw what there is, also while it goes on: convergence, final values, profiles and ranks, as PNG and PDF."""
+    from nestbo.bench import figures, results  # noqa: PLC0415 - slow to import
+
+    _echo(str(path) for path in figures.every_figure(results.read(folder), out or folder / "figures"))
+
+
+@bench.command("table")
+def bench_table(
+    folder: Folder,
+    *,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write every evaluation to a .csv or .parquet file."),
+    ] = None,
+) -> None:
+    """Show final values, ranks and times of what there is, also while it goes on."""
+    from nestbo.bench import results  # noqa: PLC0415 - slow to import
+    from nestbo.bench.summary import as_text  # noqa: PLC0415 - slow to import
+
+    runs = results.read(folder)
+    if save is not None:
+        results.write(runs, save)
+    typer.echo(as_text(runs))
+
+
+@bench.command("methods")
+def bench_methods() -> None:
+    """List the methods."""
+    from nestbo.bench import methods  # noqa: PLC0415 - slow to import
+    from nestbo.bench.summary import columns  # noqa: PLC0415 - slow to import
+
+    _echo(columns(list(methods.summaries().items())))
+
+
+@bench.command("problems")
+def bench_problems() -> None:
+    """List the problems."""
+    from nestbo.bench import problems  # noqa: PLC0415 - slow to import
+    from nestbo.bench.summary import columns  # noqa: PLC0415 - slow to import
+
+    header = ("name", "inputs", "that matter", "needs", "what it is")
+    rows = [(each.name, each.dims, each.effective, each.needs, each.about) for each in problems.describe()]
+    _echo(columns([header, *rows]))
+
+
+def _possible(experiment: "Experiment") -> "list[Cell]":
+    """The cells whose methods exist and are installed; a note about each of the others."""
+    from nestbo.bench import methods  # noqa: PLC0415 - slow to import
+
+    absent = dict.fromkeys(experiment.missing_methods(), "this version does not have it")
+    for method in experiment.methods:
+        if method not in absent and (missing := methods.get(method).missing()) is not None:
+            absent[method] = missing
+    for method, why in absent.items():
+        typer.echo(f"skipped: {method}: {why}", err=True)
+    return [cell for cell in experiment.cells() if cell.method not in absent]
+
+
+def _run(cells: "Sequence[Cell]", out: Path, *, jobs: int | None, dask: str | None, quiet: bool) -> "Report":
+    """Run cells; Ctrl-C ends with the command that continues."""
+    from nestbo.bench import runner  # noqa: PLC0415 - slow to import
+
+    try:
+        return runner.execute(cells, out, jobs=jobs, dask=dask, progress=not quiet)
+    except KeyboardInterrupt:
+        command = shlex.join(["nestbo", *sys.argv[1:]])
+        typer.echo(f"stopped; all evaluations so far are recorded. To continue:\n  {command}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _end(failures: "Sequence[CellFailure]", out: Path) -> None:
+    """Report failures, cells with the same reason together, and exit accordingly."""
+    if not failures:
+        return
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for each in failures:
+        groups.setdefault((each.problem, each.method, each.reason), []).append(each.seed)
+    for (problem, method, reason), seeds in groups.items():
+        which = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+        typer.echo(f"failed: {problem} {method} {which}: {reason}", err=True)
+    count = f"{len(failures)} cell{'s' if len(failures) > 1 else ''}"
+    typer.echo(f"{count} failed; the tracebacks are in {out / 'failures.json'}", err=True)
+    raise typer.Exit(FAILED)
+
+
+def _echo(lines: Iterable[str]) -> None:
+    typer.echo("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

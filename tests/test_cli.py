@@ -1,0 +1,242 @@
+"""The command line as people use it: real processes that are killed, interrupted, locked out and told nonsense."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from nestbo import cli
+from nestbo._version import __version__
+from nestbo.bench import results
+from nestbo.journal import _Lock
+
+PROBLEM = "branin2@10"
+GRID = ["--problem", PROBLEM, "--method", "random", "--method", "cma-es", "--method", "nestbo", "--seeds", "2"]
+COMMAND = [sys.executable, "-W", "error", "-m", "nestbo.cli"]
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+def nestbo(*arguments, cwd=None):
+    """A finished run of the command line."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        env=ENVIRONMENT,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def main(monkeypatch, capsys):
+    """The command line within this process, which is quicker: exit code, standard output, standard error."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["nestbo", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return (end.value.code or 0, *capsys.readouterr())
+
+    return call
+
+
+def started(*arguments):
+    """A running one, in a session of its own as on a terminal."""
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def lines_in(folder):
+    """Lines of all journals."""
+    return sum(path.read_bytes().count(b"\n") for path in results.paths(folder))
+
+
+def wait_for_lines(folder, count, process):
+    """Wait until the journals have so many lines."""
+    while lines_in(folder) < count:
+        assert process.poll() is None, f"it ended before: {process.communicate()}"
+        time.sleep(0.01)
+
+
+def values(folder):
+    """The values of every cell."""
+    return {(run.problem, run.method, run.seed): run.values.tolist() for run in results.read(folder)}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The folder and the output of a benchmark that nobody has disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    done = nestbo("bench", "run", *GRID, "--budget", 15, "--out", folder, "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_a_benchmark_says_how_it_goes_and_where_the_results_are(undisturbed):
+    """Progress is on standard error, the end on standard output; every cell has all its evaluations."""
+    folder, done = undisturbed
+    assert re.search(r"6/6 cells  90/90 evaluations  time left about 0 s\n$", done.stderr)
+    assert f"results: {folder}/results.csv" in done.stdout
+    assert sorted(values(folder)) == [
+        (PROBLEM, method, seed) for method in ("cma-es", "nestbo", "random") for seed in (0, 1)
+    ]
+    assert {len(each) for each in values(folder).values()} == {15}
+
+
+@pytest.mark.slow
+def test_a_benchmark_that_is_killed_is_continued_exactly(undisturbed, tmp_path):
+    """SIGKILL twice, then the same command: all values are bit-equal, and cells complete before are not touched."""
+    arguments = ["bench", "run", *GRID, "--budget", 15, "--out", tmp_path, "--jobs", 2, "--quiet"]
+    for lines in (20, 60):
+        process = started(*arguments)
+        wait_for_lines(tmp_path, lines, process)
+        process.kill()
+        process.communicate()
+    complete = [path for path in results.paths(tmp_path) if results.stored(path).complete]
+    before = {path: path.stat().st_mtime_ns for path in complete}
+    done = nestbo(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert before
+    assert {path: path.stat().st_mtime_ns for path in complete} == before
+    assert values(tmp_path) == values(undisturbed[0])
+
+
+def test_ctrl_c_stops_cleanly_and_says_how_to_continue(tmp_path):
+    """Exit code 130, no traceback, the command to continue, and nothing that still runs."""
+    arguments = ["bench", "run", "--problem", PROBLEM, "--method", "nestbo", "--budget", 300, "--seeds", 2]
+    process = started(*arguments, "--out", tmp_path / "a b", "--quiet")
+    wait_for_lines(tmp_path / "a b", 10, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert f"nestbo bench run --problem {PROBLEM} --method nestbo --budget 300 --seeds 2 --out '{tmp_path}/a b'" in err
+    lines = lines_in(tmp_path / "a b")
+    for path in results.paths(tmp_path / "a b"):
+        _Lock(path).release()  # nobody has it
+    assert lines_in(tmp_path / "a b") == lines
+
+
+def test_a_failing_cell_is_reported_and_the_exit_code_says_so(tmp_path):
+    """Other cells are completed; the reason is on standard error once, with its seeds; details are in a file."""
+    arguments = ["--problem", PROBLEM, "--problem", "hartmann6@3", "--method", "random", "--seeds", 2, "--budget", 3]
+    done = nestbo("bench", "run", *arguments, "--out", tmp_path, "--quiet")
+    assert done.returncode == 1
+    assert re.search(r"^failed: hartmann6@3 random seeds 0, 1: hartmann6", done.stderr, flags=re.MULTILINE)
+    assert f"2 cells failed; the tracebacks are in {tmp_path}/failures.json" in done.stderr
+    assert len(json.loads((tmp_path / "failures.json").read_text())["failures"]) == 2
+    assert len(values(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--problem", PROBLEM, "--method", "cma_es", "--budget", 3, "--out", "x"], "did you mean cma-es"),
+        (
+            ["run", "--problem", "brannin2@9", "--method", "random", "--budget", 3, "--out", "x"],
+            "did you mean branin2@9",
+        ),
+        (["table", "nowhere"], "there are no results in 'nowhere'"),
+        (["figures", "nowhere"], "there are no results in 'nowhere'"),
+        (["paper", "fig-laso"], "there is no experiment 'fig-laso', did you mean fig-lasso"),
+        (["paper"], "which experiment?"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, main, arguments, message):
+    """What is wrong and what was meant, without a traceback; nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    code, out, err = main("bench", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("nestbo: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_runner_is_locked_out(tmp_path):
+    """Two benchmarks in one folder at once: the second is refused, with the reason."""
+    lock = _Lock(tmp_path / "runner")
+    done = nestbo("bench", "run", "--problem", PROBLEM, "--method", "random", "--budget", 3, "--out", tmp_path)
+    lock.release()
+    assert done.returncode == 2
+    assert f"another benchmark is running in {tmp_path}" in done.stderr
+    assert results.paths(tmp_path) == []
+
+
+def test_the_table_shows_final_values_and_ranks(undisturbed, tmp_path, main):
+    """One line per method, best first, with the numbers of its runs; every evaluation is saved on request."""
+    folder, _ = undisturbed
+    _, out, _ = main("bench", "table", folder, "--save", tmp_path / "all.csv")
+    header, *lines = out.splitlines()
+    assert re.split(r"  +", header)[:5] == ["problem", "method", "runs", "evaluations", "mean"]
+    assert [line.split()[7] for line in lines] == ["1", "2", "3"]
+    finals = [min(values(folder)[PROBLEM, "random", seed]) for seed in (0, 1)]
+    (random,) = (line.split() for line in lines if " random " in line)
+    assert random[2:5] == ["2", "15", f"{sum(finals) / 2:.3g}"]
+    assert len(results.read_table(tmp_path / "all.csv")) == 6
+    code, _, err = main("bench", "table", folder, "--save", tmp_path / "nowhere" / "all.csv")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def test_figures_are_drawn(undisturbed, tmp_path):
+    """The paths that are printed are files."""
+    done = nestbo("bench", "figures", undisturbed[0], "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.splitlines()
+    assert printed
+    assert {str(path) for path in tmp_path.iterdir()} == set(printed)
+
+
+def test_an_experiment_of_the_paper_is_run_and_drawn(tmp_path):
+    """A scaled down experiment runs, says what came out beside what the paper says, and draws its figure."""
+    done = nestbo("bench", "paper", "ablation-embedding", "--seeds", 2, "--budget", 11, "--quiet", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The paper: " in done.stdout
+    assert re.search(r"after 11 evaluations: balanced .* p = ", done.stdout)
+    folder = tmp_path / "paper" / "ablation-embedding"
+    assert (folder / "figures" / "ablation-embedding.png").is_file()
+    assert len(values(folder)) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["problems"], {"hartmann6@D", "lasso-high", "mopta08"}),
+        (["methods"], {"nestbo", "cma-es", "turbo-hesbo@D"}),
+        (["paper", "--list"], {"success-probabilities", "fig-lasso"}),
+    ],
+)
+def test_a_list_has_the_names_that_other_commands_take(main, arguments, expected):
+    """Problems, methods and experiments are listed, one per line, the name first."""
+    code, out, err = main("bench", *arguments)
+    assert (code, err) == (0, "")
+    assert expected <= {line.split()[0] for line in out.splitlines()}
+
+
+def test_version_and_help(main):
+    """The version is that of the package, and the help has an example to copy."""
+    assert main("--version") == (0, f"nestbo {__version__}\n", "")
+    assert "Example: nestbo bench run --problem" in " ".join(main("bench", "run", "--help")[1].split())
+
+
+def test_the_command_line_is_quick_to_import():
+    """`import nestbo.cli` brings neither the benchmarks nor anything slow that only a command needs."""
+    code = "import sys, nestbo.cli; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "nestbo.cli" in loaded
+    slow = ("nestbo.bench", "scipy.stats", "scipy.optimize", "matplotlib", "sklearn", "cma", "distributed", "pandas")
+    assert not loaded & set(slow)
