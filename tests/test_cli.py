@@ -13,7 +13,7 @@ import pytest
 from nestbo import cli
 from nestbo._version import __version__
 from nestbo.bench import results
-from nestbo.journal import _Lock
+from nestbo.lock import Lock
 
 PROBLEM = "branin2@10"
 GRID = ["--problem", PROBLEM, "--method", "random", "--method", "cma-es", "--method", "nestbo", "--seeds", "2"]
@@ -126,7 +126,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_continue(tmp_path):
     assert f"nestbo bench run --problem {PROBLEM} --method nestbo --budget 300 --seeds 2 --out '{tmp_path}/a b'" in err
     lines = lines_in(tmp_path / "a b")
     for path in results.paths(tmp_path / "a b"):
-        _Lock(path).release()  # nobody has it
+        Lock(path).release()  # nobody has it
     assert lines_in(tmp_path / "a b") == lines
 
 
@@ -168,7 +168,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, main, argu
 
 def test_a_second_runner_is_locked_out(tmp_path):
     """Two benchmarks in one folder at once: the second is refused, with the reason."""
-    lock = _Lock(tmp_path / "runner")
+    lock = Lock(tmp_path / "runner")
     done = nestbo("bench", "run", "--problem", PROBLEM, "--method", "random", "--budget", 3, "--out", tmp_path)
     lock.release()
     assert done.returncode == 2

@@ -21,6 +21,7 @@ LAYERS = {
         "result",
         "progress",
         "codec",
+        "lock",
         "journal",
         "trial",
         "header",

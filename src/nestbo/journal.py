@@ -2,11 +2,6 @@
 
 `append` returns once the line is on the disk (fsync). If it cannot be written, the file is cut back to the last
 complete event before anything else is written, so a journal never holds half a line in its middle.
-
-The lock lies beside the journal (`NAME.lock`) and is a POSIX record lock: it belongs to the process, so it dies with
-it, and worker processes forked from it do not keep it alive, as they would with `flock`. It is not on the journal
-itself, since closing any descriptor of a file, say after reading it for a report, gives up the process's record locks
-on it. The lock file stays when the run is over: removing it would be a race. On Windows the lock is `msvcrt.locking`.
 """
 
 import contextlib
@@ -23,21 +18,17 @@ from nestbo.errors import (
     JournalDamaged,
     JournalError,
     JournalFormatError,
-    JournalLocked,
     JournalWriteError,
     SettingsError,
 )
 from nestbo.events import Event, Failed, Opened, Told
+from nestbo.lock import Lock
 from nestbo.state import State, step
 
-if sys.platform == "win32":
-    import msvcrt
-else:
+if sys.platform != "win32":
     import fcntl
 
 _log = logging.getLogger("nestbo")
-_held: dict[str, tuple[int, object]] = {}
-"""Locks of this process: name -> process and holder. A forked child inherits entries, which are not its own."""
 
 
 class Disk:
@@ -104,7 +95,7 @@ class Journal:
 
     disk: ClassVar[Disk] = Disk()
 
-    def __init__(self, path: Path, lock: "_Lock", descriptor: int, tail: _Tail) -> None:
+    def __init__(self, path: Path, lock: Lock, descriptor: int, tail: _Tail) -> None:
         self._path = path
         self._lock = lock
         self._descriptor: int | None = descriptor
@@ -118,7 +109,7 @@ class Journal:
         """A new journal. The file must not exist, be empty, or hold no more than a torn first line."""
         path = Path(path)
         with _all_or_nothing(f"the journal {path} cannot be created", "choose a file that can be written") as undo:
-            lock = _Lock(path)
+            lock = Lock(path)
             undo.callback(lock.release)
             _check_vacant(path)
             descriptor = cls.disk.open(path, create=True)
@@ -135,7 +126,7 @@ class Journal:
             raise JournalError(f"there is no journal {path}: check the name")
         problem, advice = f"the journal {path} cannot be opened for writing", "check its permissions, or copy it"
         with _all_or_nothing(problem, advice) as undo:
-            lock = _Lock(path)
+            lock = Lock(path)
             undo.callback(lock.release)
             events, size = _read(path)
             descriptor = cls.disk.open(path, create=False)
@@ -325,51 +316,3 @@ def _what(event: Event) -> str:
             return f"the failure of trial {event.trial}"
         case _:
             return f"an event ({type(event).__name__})"
-
-
-class _Lock:
-    """The right to write to a journal, until it is released or the process ends."""
-
-    def __init__(self, path: Path) -> None:
-        # Two names of one file are one journal.
-        real = path.resolve()
-        self._name = str(real.with_name(real.name + ".lock"))
-        # A record lock does not exclude its own process. `setdefault` is one step, also among threads.
-        mine = (os.getpid(), self)
-        if _held.get(self._name, mine)[0] != mine[0]:
-            _held.pop(self._name, None)
-        if _held.setdefault(self._name, mine) is not mine:
-            raise JournalLocked(f"{path} is in use by another optimizer of this process: close that one first")
-        try:
-            self._descriptor = self._acquire(path)
-        except BaseException:
-            _held.pop(self._name, None)
-            raise
-
-    def _acquire(self, path: Path) -> int:
-        """The descriptor of the locked file."""
-        try:
-            descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
-        except OSError as error:
-            raise JournalWriteError(
-                f"the lock {self._name} cannot be created ({error}): choose a folder that exists and can be written"
-            ) from error
-        try:
-            if sys.platform == "win32":
-                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            else:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno in {errno.EACCES, errno.EAGAIN, errno.EDEADLK}:
-                raise JournalLocked(f"{path} is in use by another process: wait for it, or stop it") from None
-            raise JournalWriteError(
-                f"{path} cannot be locked ({error}): choose a folder on a file system that has locks"
-            ) from error
-        return descriptor
-
-    def release(self) -> None:
-        """Give up the lock; in a forked child only the copy of its descriptor, the lock is the parent's."""
-        if _held.get(self._name, (0, None))[1] is self:
-            del _held[self._name]
-        os.close(self._descriptor)

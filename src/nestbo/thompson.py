@@ -22,7 +22,7 @@ from nestbo.gp.posterior import Offsets
 Array = NDArray[np.float64]
 
 DENSE_MAX_DIM = 64
-"""Up to here offsets are dense arrays, though they have many zeros: products with these are quicker than sparse ones."""
+"""Up to here offsets are dense, though they have many zeros: products with them are quicker than sparse ones."""
 SOBOL_MAX_DIM = 20
 """Up to here values come from a shifted Sobol sequence; above, where few coordinates move, from the uniform law."""
 

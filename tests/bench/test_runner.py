@@ -21,7 +21,7 @@ from nestbo.bench.methods import own
 from nestbo.bench.record import load
 from nestbo.errors import JournalLocked, JournalMismatch, NestboError, SettingsError
 from nestbo.evaluation import Task, Value
-from nestbo.journal import _Lock
+from nestbo.lock import Lock
 from nestbo.settings import Settings
 from nestbo.workers import ProcessPool, pickled
 
@@ -169,7 +169,7 @@ def test_a_cell_that_is_open_elsewhere_is_waited_for(undisturbed, tmp_path, monk
     """The process of a runner that was killed needs a moment to end: its cell is waited for, but not for ever."""
     the_cell = Cell(PROBLEM, "random", 0, BUDGET)
     the_cell.path(tmp_path).parent.mkdir(parents=True)
-    lock = _Lock(the_cell.path(tmp_path))
+    lock = Lock(the_cell.path(tmp_path))
     monkeypatch.setattr(cell, "PATIENCE", 0.0)
     with pytest.raises(JournalLocked):
         run_cell(the_cell, tmp_path)
@@ -310,7 +310,7 @@ def test_a_damaged_journal_fails_its_cell_only(tmp_path, caplog):
 
 def test_one_runner_at_a_time(tmp_path):
     """A second runner in the same folder is refused with a message that says which folder."""
-    lock = _Lock(tmp_path / "runner")
+    lock = Lock(tmp_path / "runner")
     with pytest.raises(JournalLocked, match="another benchmark is running in"):
         runner.run(PROBLEM, "random", seeds=1, budget=3, out=tmp_path)
     lock.release()

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from nestbo.errors import JournalDamaged, JournalFormatError, JournalWriteError
 from nestbo.header import versions
-from nestbo.journal import Disk, _Lock
+from nestbo.journal import Disk
+from nestbo.lock import Lock
 
 FORMAT = 1
 """Written into the first line. A reader refuses larger ones."""
@@ -130,7 +131,7 @@ def _evaluation(line: dict[str, Any], number: int) -> Evaluation:
 class Record:
     """A record that is open for writing, locked for this process. Made by `open`."""
 
-    def __init__(self, path: Path, lock: _Lock, descriptor: int, content: Content) -> None:
+    def __init__(self, path: Path, lock: Lock, descriptor: int, content: Content) -> None:
         self._path = path
         self._lock = lock
         self._descriptor: int | None = descriptor
@@ -142,7 +143,7 @@ class Record:
     @classmethod
     def open(cls, path: Path, header: dict[str, Any]) -> Self:
         """The record of that name, begun with `header` if there is none."""
-        lock = _Lock(path)
+        lock = Lock(path)
         try:
             content = load(path) if path.exists() else None
             begun = Content({"format": FORMAT, **header}, int(header["budget"]), (), None, 0)

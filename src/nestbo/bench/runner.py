@@ -22,7 +22,7 @@ from nestbo.bench.results import Run, Stored
 from nestbo.embedding import whole
 from nestbo.errors import JournalLocked, JournalWriteError, NestboError, SettingsError
 from nestbo.evaluation import Failure, Outcome, Value
-from nestbo.journal import _Lock
+from nestbo.lock import Lock
 from nestbo.rng import seed_from
 from nestbo.workers import process_count
 
@@ -164,10 +164,10 @@ def _folder(out: str | Path) -> Path:
     return folder
 
 
-def _locked(folder: Path) -> _Lock:
+def _locked(folder: Path) -> Lock:
     """The right to run cells in this folder; it ends with the process."""
     try:
-        return _Lock(folder / "runner")
+        return Lock(folder / "runner")
     except JournalLocked:
         raise JournalLocked(
             f"another benchmark is running in {folder}: wait for it, stop it, or use another folder"
