@@ -10,6 +10,7 @@ ARGS ?=
 
 VENV := .venv
 EXTRAS := .venv-extras
+DOCS := .venv-docs
 PIP_INSTALL := -m pip install -q --disable-pip-version-check
 
 # The one pin: a release whose CPU build the configured index offers. Newer ones bring gigabytes of CUDA.
@@ -17,7 +18,7 @@ TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-extras crash-test lint format quality clean distclean
+.PHONY: help demo test test-extras crash-test lint format quality bench docs clean distclean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -33,7 +34,7 @@ test: $(VENV)/.dev ## Run the tests and the doctests (WORKERS=2, ARGS=)
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/extras $(ARGS)
 
 # GPyTorch imports a function that PyTorch has deprecated, and warnings are errors in our tests.
-test-extras: $(EXTRAS)/.extras ## Run the comparisons with GPyTorch, in an environment of their own
+test-extras: $(EXTRAS)/.extras ## Run what needs PyTorch, MuJoCo or a browser, in an environment of its own
 	$(EXTRAS)/bin/python -m pytest -W 'ignore:`torch.jit:DeprecationWarning' tests/extras $(ARGS)
 
 # The suite kills 200 runs; this is for a night: make crash-test KILLS=50000
@@ -53,15 +54,21 @@ format: $(VENV)/.dev ## Format the code and apply the safe fixes
 quality: $(VENV)/.dev ## Measure how good the results are on a few problems (3 seeds)
 	$(VENV)/bin/python benchmarks/quality.py --seeds 3
 
+bench: $(EXTRAS)/.extras ## Time suggestions beside BoTorch (ARGS='--sizes 50x4 200x16' for less than an hour)
+	$(EXTRAS)/bin/python benchmarks/speed.py $(ARGS)
+
+docs: $(DOCS)/.docs ## Build the documentation into site/
+	$(DOCS)/bin/python -m mkdocs build --strict
+
 clean: ## Remove caches and build products
 	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environments as well
-	rm -rf $(VENV) $(EXTRAS)
+	rm -rf $(VENV) $(EXTRAS) $(DOCS)
 
 # A directory's age says nothing about what is in it; these stamps do.
-$(VENV)/.created $(EXTRAS)/.created:
+$(VENV)/.created $(EXTRAS)/.created $(DOCS)/.created:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("nestbo needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(@D)
 	@touch $@
@@ -75,9 +82,13 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	$(VENV)/bin/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $(VENV)/.core $@
 
-# An environment of their own, so that `make test` shows that nothing needs PyTorch. GPyTorch comes second: it would
-# bring the newest PyTorch otherwise.
+# An environment of their own, so that `make test` shows that nothing needs PyTorch. BoTorch comes second: it would bring
+# the newest PyTorch otherwise. Playwright drives a Chromium that is installed already; it downloads none.
 $(EXTRAS)/.extras: pyproject.toml | $(EXTRAS)/.created
 	$(EXTRAS)/bin/python $(PIP_INSTALL) $(TORCH)
-	$(EXTRAS)/bin/python $(PIP_INSTALL) -e . gpytorch hypothesis pytest
+	$(EXTRAS)/bin/python $(PIP_INSTALL) -e '.[bench,botorch,mujoco,report]' hypothesis playwright pytest
+	@touch $@
+
+$(DOCS)/.docs: pyproject.toml | $(DOCS)/.created
+	$(DOCS)/bin/python $(PIP_INSTALL) -e '.[docs]'
 	@touch $@
