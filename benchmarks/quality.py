@@ -7,14 +7,12 @@ takes from there what has the same problem, method, seed, budget and settings, w
 """
 
 import argparse
-import importlib.util
 import json
 import multiprocessing
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
@@ -22,8 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nestbo.bench import problems
+import nestbo
+from nestbo.bench import methods, problems
+from nestbo.bench.statistics import wilson_interval
 
+METHODS = ("nestbo", "cma-es", "cma-es-central", "random")
 PROBLEMS = ("branin2@500", "hartmann6@500", "levy@100", "lasso-high")
 CHECKPOINTS = (100, 200, 300, 500)
 HARTMANN_LOCAL = -3.2032  # the value at the local minimum where runs get stuck
@@ -50,86 +51,38 @@ class Cell(NamedTuple):
         return json.dumps([self.problem, self.method, self.seed, self.budget, self.overrides], sort_keys=True)
 
 
-class Recorder:
-    """Evaluates a problem, and keeps the values and the time they took."""
-
-    def __init__(self, problem: problems.Problem) -> None:
-        self.problem = problem
-        self.values: list[float] = []
-        self.seconds = 0.0
-
-    def __call__(self, x: np.ndarray) -> float:
-        """The value at x (D,)."""
-        start = time.perf_counter()
-        self.values.append(self.problem.evaluate(x))
-        self.seconds += time.perf_counter() - start
-        return self.values[-1]
-
-    def unit(self, u: np.ndarray) -> float:
-        """The value at the point with coordinates u (D,) in [0, 1]."""
-        low, high = self.problem.space.low, self.problem.space.high
-        return self(np.clip(low + u * (high - low), low, high))
-
-
-def run_nestbo(record: Recorder, budget: int, seed: int, settings: dict[str, Any]) -> None:
-    """The optimizer of this package."""
-    import nestbo
-
-    nestbo.minimize(record, record.problem.space, budget=budget, rng=seed, settings=nestbo.Settings(**settings))
-
-
-def run_cma_es(
-    record: Recorder, budget: int, seed: int, _: dict[str, Any], *, central: bool = False, sigma: float = 0.3
-) -> None:
-    """CMA-ES from a uniform random point or the centre; begun again (from a random point) if it stops early."""
-    import cma
-
-    rng = np.random.default_rng(seed)
-    while len(record.values) < budget:
-        # pycma reads a seed of 0 as the time of day
-        options = {"bounds": [0, 1], "seed": int(rng.integers(1, 2**31)), "verbose": -9}
-        dim = record.problem.space.dim
-        x0 = np.full(dim, 0.5) if central and not record.values else rng.random(dim)
-        es = cma.CMAEvolutionStrategy(x0, sigma, options)
-        while len(record.values) < budget and not es.stop():
-            points = es.ask()[: budget - len(record.values)]
-            values = [record.unit(np.asarray(u)) for u in points]
-            if len(record.values) < budget:  # the last generation may be cut short, and has nothing left to teach
-                es.tell(points, values)
-
-
-def run_random(record: Recorder, budget: int, seed: int, _: dict[str, Any]) -> None:
-    """Uniform random points."""
-    rng = np.random.default_rng(seed)
-    for _i in range(budget):
-        record.unit(rng.random(record.problem.space.dim))
-
-
-METHODS: dict[str, Callable[[Recorder, int, int, dict[str, Any]], None]] = {
-    "nestbo": run_nestbo,
-    "cma-es": run_cma_es,
-    # A start in the centre with a small step is a prior of its own, which suits Lasso-High: the strongest rival there.
-    "cma-es-central": partial(run_cma_es, central=True, sigma=0.1),
-    "random": run_random,
-}
-PACKAGES = {"nestbo": "nestbo", "cma-es": "cma", "cma-es-central": "cma", "random": "numpy"}
+def begin(cell: Cell, space: nestbo.Space) -> methods.Search:
+    """The run of a cell; of nestbo with the settings that were asked for."""
+    if cell.method == "nestbo":
+        return nestbo.Optimizer(space, budget=cell.budget, rng=cell.seed, settings=nestbo.Settings(**cell.overrides))
+    return methods.get(cell.method)(space, budget=cell.budget, rng=cell.seed)
 
 
 def run_cell(cell: Cell) -> Cell:
     """Run one cell; in a process of its own, so warnings (celer's, pycma's) can be silenced for good."""
     warnings.simplefilter("ignore")
-    record = Recorder(problems.get(cell.problem, seed=cell.seed))
-    importlib.import_module(PACKAGES[cell.method])  # seconds that are not the optimizer's
-    start = time.perf_counter()
-    METHODS[cell.method](record, cell.budget, cell.seed, cell.overrides)
+    problem = problems.get(cell.problem, seed=cell.seed)
+    search = begin(cell, problem.space)  # imports what it needs, in seconds that are not the optimizer's
+    values, evaluating, start = [], 0.0, time.perf_counter()
+    for _ in range(cell.budget):
+        trial = search.ask()
+        before = time.perf_counter()
+        values.append(problem.evaluate(trial.x))
+        evaluating += time.perf_counter() - before
+        search.tell(trial, values[-1])
     seconds = time.perf_counter() - start
-    return cell._replace(values=record.values, seconds=seconds, evaluation_seconds=record.seconds)
+    return cell._replace(values=values, seconds=seconds, evaluation_seconds=evaluating)
 
 
 def missing(problem: str, method: str) -> str | None:
-    """The package that a cell needs and this machine lacks, if any."""
-    needed = [PACKAGES[method], *(("celer", "sklearn") if problem.startswith("lasso") else ())]
-    return next((name for name in needed if importlib.util.find_spec(name) is None), None)
+    """What a cell needs and this machine lacks, if anything."""
+    try:
+        problems.get(problem)
+    except nestbo.errors.SettingsError:  # a typing mistake
+        raise
+    except nestbo.errors.NestboError as error:
+        return str(error)
+    return methods.get(method).missing()
 
 
 def plan(args: argparse.Namespace) -> list[Cell]:
@@ -137,13 +90,13 @@ def plan(args: argparse.Namespace) -> list[Cell]:
     cells = []
     for problem in args.problems:
         for method in args.methods:
-            if (package := missing(problem, method)) is not None:
-                say(f"skipping {method} on {problem}: {package} is missing: pip install 'nestbo[bench]'")
+            if (reason := missing(problem, method)) is not None:
+                say(f"skipping {method} on {problem}: {reason}")
                 continue
             overrides = dict(args.settings) if method == "nestbo" else {}
             cells += [Cell(problem, method, args.first_seed + i, args.budget, overrides, []) for i in range(args.seeds)]
     dims = {name: problems.get(name).space.dim for name in {cell.problem for cell in cells}}
-    return sorted(cells, key=lambda cell: (list(METHODS).index(cell.method), -dims[cell.problem]))
+    return sorted(cells, key=lambda cell: (cell.method != "nestbo", -dims[cell.problem]))
 
 
 def load(path: Path) -> dict[str, Cell]:
@@ -186,13 +139,6 @@ def best_at(cells: list[Cell], n: int) -> np.ndarray:
     return np.array([np.nanmin(cell.values[:n]) for cell in cells])
 
 
-def wilson(hits: int, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's 95% interval of a share."""
-    centre = (hits + z * z / 2) / (n + z * z)
-    half = z / (n + z * z) * np.sqrt(hits * (n - hits) / n + z * z / 4)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def select(cells: list[Cell], problem: str, method: str) -> list[Cell]:
     """The cells of one problem and method, by seed."""
     return sorted((c for c in cells if (c.problem, c.method) == (problem, method)), key=lambda c: c.seed)
@@ -221,7 +167,7 @@ def print_share(cells: list[Cell], label: str, below: float, checkpoints: list[i
     row = f"  {label:20}"
     for n in checkpoints:
         hits = int((best_at(cells, n) < below).sum())
-        low, high = wilson(hits, len(cells))
+        low, high = wilson_interval(hits, len(cells))
         row += f"{f'{hits / len(cells):.0%} [{low:.0%}, {high:.0%}]':>36}"
     print(row)
 
@@ -275,7 +221,7 @@ def main() -> int:
     add("--seeds", type=int, default=20, help="how many")
     add("--first-seed", type=int, default=0)
     add("--problems", nargs="+", default=list(PROBLEMS))
-    add("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    add("--methods", nargs="+", default=list(METHODS), help="names of nestbo.bench.methods")
     add("--budget", type=int, default=500)
     add("--jobs", type=int, default=2)
     add("--settings", nargs="*", type=setting, default=[], help="key=value, for nestbo.Settings")
