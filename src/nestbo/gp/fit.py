@@ -39,6 +39,11 @@ FLAT = 1e-4
 """A climb ends when a step gains less than this share of the log likelihood (docs/decisions/0003-speed.md)."""
 GRADIENT_TOLERANCE = 1e-4
 """Or when no element of the gradient, per point, exceeds this."""
+CURVATURE = 0.15
+"""Typical second derivative of the log likelihood per point along its gradient: median 0.12 to 0.2 from 60 observations
+on (docs/decisions/0003-speed.md)."""
+AT_BOUND = 1e-5
+"""Closer to a bound than this, rounding to float32 cannot tell where a logarithm is."""
 FIRST_STEP = 30.0
 """A climb's first step is this many times the gradient per point. L-BFGS-B begins with the plain gradient of what it is
 given; that of the likelihood per point is so short that a climb would take its first, tiny gain for the end."""
@@ -216,14 +221,6 @@ class Likelihood:
         return memory
 
 
-def log_likelihood(theta, X, y, *, mean=None):
-    return Likelihood(X, y, mean=mean).value(theta)
-
-
-def log_likelihood_and_gradient(theta, X, y, *, mean=None):
-    return Likelihood(X, y, mean=mean).value_and_gradient(theta)
-
-
 def default_start(d: int, bounds: Bounds, *, lengthscale: float) -> Hyper:
     """Hyperparameters to start from when nothing is known: length-scales that grow like sqrt(d).
 
@@ -251,6 +248,9 @@ def maximise(
 ) -> tuple[Hyper, float]:
     """Climb the likelihood from one start (L-BFGS-B in log space).
 
+    One observation more seldom changes much: where the gradient promises no gain worth mentioning, the start is taken
+    as it is, for the price of a single evaluation.
+
     Args:
         X: (n, d).
         y: (n,), standardised.
@@ -268,21 +268,39 @@ def maximise(
 
     likelihood = Likelihood(X - X.mean(axis=0), y, mean=mean)
     low, high = bounds.log(X.shape[1])
-    scale = FIRST_STEP / len(y)
+    n = len(y)
+    begin = np.clip(start.log(), low, high)
+    first = likelihood.value_and_gradient(begin)
+    if _gain_at_best(begin, first[1] / n, low, high) < FLAT:
+        return Hyper.from_log(begin), first[0] / n
+    scale = FIRST_STEP / n
 
     def loss(theta: Array) -> tuple[float, Array]:
-        value, gradient = likelihood.value_and_gradient(theta)
+        value, gradient = first if np.array_equal(theta, begin) else likelihood.value_and_gradient(theta)
         return -scale * value, -scale * gradient
 
     found = minimize(
         loss,
-        np.clip(start.log(), low, high),
+        begin,
         jac=True,
         method="L-BFGS-B",
         bounds=Box(low, high),
         options={"maxiter": iterations, "maxcor": 10, "ftol": FLAT, "gtol": FIRST_STEP * GRADIENT_TOLERANCE},
     )
     return Hyper.from_log(found.x), -float(found.fun) / FIRST_STEP
+
+
+def _gain_at_best(theta: Array, gradient: Array, low: Array, high: Array) -> float:
+    """What a climb can be expected to gain: `|g|^2 / 2 h`, with g the gradient inside the box and h the curvature.
+
+    Args:
+        theta: (d + 2,), where the climb begins.
+        gradient: (d + 2,), of the log likelihood per point.
+        low: (d + 2,), the box.
+        high: (d + 2,).
+    """
+    outward = ((theta <= low + AT_BOUND) & (gradient < 0.0)) | ((theta >= high - AT_BOUND) & (gradient > 0.0))
+    return float(np.sum(gradient[~outward] ** 2)) / (2.0 * CURVATURE)
 
 
 def paper_search(X: Array, y: Array, bounds: Bounds, rng: np.random.Generator, *, mean: float | None = None) -> Hyper:
