@@ -6,7 +6,7 @@ A suggestion is a fit, a draw from the posterior at min(100 d, 5000) candidates,
 thread, each in a process of its own, in turns. Seconds are those of the processor: on an idle machine they are what a
 clock shows, and on a busy one they do not depend on who else is at work.
 
-**nestbo** is `propose` on the state of the run: it climbs from the last fit and, once in `fresh_fit_period` suggestions,
+**nestbo** is `propose` on the state of the run: it climbs from the last fit and, once in a while (`fresh_fit_period`),
 from a fresh start too. Seconds are the mean over such a cycle; those of a suggestion with a fresh start are printed
 beside it. **BoTorch** is `SingleTaskGP`, `fit_gpytorch_mll` and `MaxPosteriorSampling` on the same values and
 candidates in double precision:
@@ -19,16 +19,16 @@ candidates in double precision:
 **Likelihood** is the log marginal likelihood per point of what each has found, all by the same formula and without
 priors, with the mean that each has. Where ours is lower by more than 0.01, the ratio does not count and is in brackets.
 BoTorch's own model has freedoms that ours has not by default: a mean off the median, and noise down to 1e-4. To compare
-the climbs and not the models, give them to nestbo: `--settings mean=fitted noise_floor=1e-4`. It then climbs from its
-fit to all observations but the newest.
+the climbs and not the models, nestbo is measured beside it with the same freedoms (`FREED`); the column `ours` has the
+likelihood that it then reaches. It climbs from its fit to all observations but the newest.
 
 **Times the floor**: the floating-point operations of the fewest likelihood evaluations that reach our likelihood,
 over the rate of a matrix product (dgemm, one thread) in the same run. An evaluation is a symmetric product (n^2 d, a
 triangle only), another product (2 n^2 d), a Cholesky factor (n^3 / 3) and an inverse (2 n^3 / 3); exponentials and the
 draw count nothing. Fewest: L-BFGS-B climbs from the same start, with three lengths of its memory, and the first
 evaluation within 0.001 per point of our likelihood counts. From the last fit that is often the very first, so that the
-floor is one evaluation, or little more in the mean over a cycle; a suggestion with a fresh start is therefore compared
-with the evaluations that the fresh climb needs, too.
+floor is one evaluation, or little more in the mean over a cycle. `fit` compares the fit alone with it, `all` the whole
+suggestion; `fresh` compares the fit of a suggestion with a fresh start with the evaluations that a fresh climb needs.
 
 **Memory** is the peak of the process less what it has held after its imports and a tiny fit (Linux only).
 """
@@ -69,6 +69,11 @@ ENOUGH_SECONDS = 20.0
 WORSE = 0.01
 """Log likelihood per point by which ours may be lower for a ratio to count."""
 VARIANTS = ["defaults", "default start", "same start"]
+OWN_MODEL = "defaults"
+"""The variant in which BoTorch fits its own model."""
+FREE = "freed"
+FREED = {"mean": "fitted", "noise_floor": 1e-4}
+"""nestbo's settings beside it."""
 
 
 def on_state(name: str, function: Callable[..., Any], *args: Any) -> Any:
@@ -110,7 +115,8 @@ class Row:
         d: Target dimensions.
         warm: A suggestion that climbs from the last fit.
         fresh: One that climbs from a fresh start too.
-        seconds: Mean over a cycle.
+        cycle: Suggestions from one fresh start to the next.
+        freed: Warm and fresh suggestions with `FREED`; None where BoTorch's own model was not measured.
         botorch: By variant; None where it was not measured, and why in `reasons`.
         reasons: See there.
         evaluations: Fewest evaluations that reach our likelihood from where it starts, mean over a cycle.
@@ -123,7 +129,8 @@ class Row:
     d: int
     warm: Measured
     fresh: Measured
-    seconds: float
+    cycle: int
+    freed: tuple[Measured, Measured] | None
     botorch: dict[str, Measured | None]
     reasons: dict[str, str]
     evaluations: float
@@ -132,14 +139,37 @@ class Row:
     rate: float
 
     @property
+    def seconds(self) -> float:
+        """Of a suggestion, mean over a cycle."""
+        return self._mean(self.warm.seconds, self.fresh.seconds)
+
+    @property
     def times_floor(self) -> float:
-        """Seconds, as a multiple of the fewest evaluations."""
-        return self.seconds / (self.evaluations * self.evaluation_seconds)
+        """Seconds of a suggestion, as a multiple of the fewest evaluations."""
+        return self.seconds / self._floor(self.evaluations)
+
+    @property
+    def fit_times_floor(self) -> float:
+        """Those of its fit."""
+        return self._mean(self.warm.fit, self.fresh.fit) / self._floor(self.evaluations)
 
     @property
     def fresh_times_floor(self) -> float:
-        """The same for a suggestion with a fresh start."""
-        return self.fresh.seconds / (self.fresh_evaluations * self.evaluation_seconds)
+        """Those of the climb from a fresh start, as a multiple of the fewest evaluations from there."""
+        return (self.fresh.fit - self.warm.fit) / self._floor(self.fresh_evaluations)
+
+    def beside(self, variant: str) -> tuple[float, float]:
+        """Seconds and likelihood of ours that a variant of BoTorch is compared with."""
+        if variant == OWN_MODEL and self.freed is not None:
+            warm, fresh = self.freed
+            return self._mean(warm.seconds, fresh.seconds), warm.likelihood
+        return self.seconds, self.warm.likelihood
+
+    def _mean(self, warm: float, fresh: float) -> float:
+        return ((self.cycle - 1) * warm + fresh) / self.cycle
+
+    def _floor(self, evaluations: float) -> float:
+        return evaluations * self.evaluation_seconds
 
 
 def middle(runs: list[Measured]) -> Measured:
@@ -172,11 +202,15 @@ def measure(
         if seconds > budget
     }
     workers = {variant: Worker(variant, settings) for variant in [None, *variants] if variant not in reasons}
+    if OWN_MODEL in workers:
+        workers[FREE] = Worker(None, {**settings, **FREED})
     runs: dict[Any, list[Measured]] = {}
     try:
         for _ in range(repeats):
             for kind in ("warm", "fresh"):
                 runs.setdefault(kind, []).append(workers[None].run_on(name, suggest, kind == "fresh"))
+                if FREE in workers:
+                    runs.setdefault((FREE, kind), []).append(workers[FREE].run_on(name, suggest, kind == "fresh"))
             for variant in variants:
                 done = runs.setdefault(variant, [])
                 if variant in reasons or (done and done[0].seconds > ENOUGH_SECONDS):
@@ -187,6 +221,7 @@ def measure(
                     reasons[variant] = f"{type(error).__name__}: {error}".splitlines()[0]
         found = {kind: middle(done) if done and kind not in reasons else None for kind, done in runs.items()}
         warm, fresh = found.pop("warm"), found.pop("fresh")
+        free = (found.pop((FREE, "warm")), found.pop((FREE, "fresh"))) if FREE in workers else None
         assert warm is not None
         assert fresh is not None
         cycle = fresh_fit_period(nestbo.Settings(**settings), n)
@@ -199,8 +234,7 @@ def measure(
         for worker in workers.values():
             worker.close()
     pace.update({variant: it.seconds / work for variant, it in found.items() if it is not None})
-    seconds = ((cycle - 1) * warm.seconds + fresh.seconds) / cycle
-    return Row(n, d, warm, fresh, seconds, found, reasons, few, fresh_few, work / rate, rate)
+    return Row(n, d, warm, fresh, cycle, free, found, reasons, few, fresh_few, work / rate, rate)
 
 
 # ---- what is printed
@@ -229,16 +263,18 @@ def ratio_text(row: Row, variant: str) -> str:
     it = row.botorch.get(variant)
     if it is None:
         return "-"
-    text = f"{it.seconds / row.seconds:.1f}x"
-    return text if row.warm.likelihood >= it.likelihood - WORSE else f"({text})"
+    seconds, likelihood = row.beside(variant)
+    text = f"{it.seconds / seconds:.1f}x"
+    return text if likelihood >= it.likelihood - WORSE else f"({text})"
 
 
 def header(variants: list[str]) -> str:
     """The table's first lines."""
-    groups = "".join(f"{'BoTorch, ' + variant:>31}" for variant in variants)
-    columns = "".join(f"{'seconds':>9}{'ratio':>9}{'loglik':>7}{'MB':>6}" for _ in variants)
-    ours = f"{'seconds':>8}{'fresh':>8}{'fit':>5}{'draw':>5}{'loglik':>8}{'MB':>6}{'floor':>16}{'fresh floor':>16}"
-    return f"{'':10} |{'nestbo':>72} |{groups}\n{'n':>5}{'d':>5} |{ours} |{columns}"
+    groups = "".join(f"{'BoTorch, ' + variant:>38}" for variant in variants)
+    columns = "".join(f"{'seconds':>9}{'ratio':>9}{'loglik':>7}{'ours':>7}{'MB':>6}" for _ in variants)
+    ours = f"{'seconds':>8}{'fresh':>8}{'fit':>5}{'draw':>5}{'loglik':>8}{'MB':>6}"
+    ours += f"{'floor: fit':>16}{'all':>9}{'fresh':>14}"
+    return f"{'':10} |{'nestbo':>79} |{groups}\n{'n':>5}{'d':>5} |{ours} |{columns}"
 
 
 def floor_text(times: float, evaluations: float) -> str:
@@ -250,20 +286,20 @@ def line(row: Row, variants: list[str]) -> str:
     """The table's line for one size."""
     fit, draw = (f"{100 * part / row.warm.seconds:.0f}%" for part in (row.warm.fit, row.warm.draw))
     largest = max(row.warm.megabytes, row.fresh.megabytes)
-    floors = [
-        floor_text(row.times_floor, row.evaluations),
-        floor_text(row.fresh_times_floor, row.fresh_evaluations),
-    ]
+    floors = floor_text(row.fit_times_floor, row.evaluations), floor_text(row.fresh_times_floor, row.fresh_evaluations)
     text = (
         f"{row.n:5}{row.d:5} |{row.seconds:8.3f}{row.fresh.seconds:8.3f}{fit:>5}{draw:>5}{row.warm.likelihood:8.3f}"
-        f"{largest:6.0f}{floors[0]:>16}{floors[1]:>16} |"
+        f"{largest:6.0f}{floors[0]:>16}{row.times_floor:8.1f}x{floors[1]:>14} |"
     )
     for variant in variants:
         it = row.botorch.get(variant)
         if it is None:
-            text += f"{'-':>9}{'-':>9}{'-':>7}{'-':>6}"
+            text += f"{'-':>9}{'-':>9}{'-':>7}{'-':>7}{'-':>6}"
         else:
-            text += f"{it.seconds:9.3f}{ratio_text(row, variant):>9}{it.likelihood:7.3f}{it.megabytes:6.0f}"
+            text += (
+                f"{it.seconds:9.3f}{ratio_text(row, variant):>9}{it.likelihood:7.3f}{row.beside(variant)[1]:7.3f}"
+                f"{it.megabytes:6.0f}"
+            )
     return "\n".join([text, *(f"{'':10} | BoTorch, {variant}: {why}" for variant, why in row.reasons.items())])
 
 
