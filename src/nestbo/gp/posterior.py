@@ -126,8 +126,8 @@ class Posterior:
         apart = points.center - self.X  # n x d
         from_center = np.einsum("ij,ij,j->i", apart, apart, weights)  # n
         norms = points.squared_norms(weights)  # m
-        apart *= 2.0 * weights
-        across = np.ascontiguousarray(apart.T)  # d x n; a sparse product would copy it for every block
+        across = np.empty(apart.shape[::-1])  # d x n, in this order: a sparse product would copy it for every block
+        np.multiply(apart.T, 2.0 * weights[:, None], out=across)
         size = max(1, COVARIANCES // max(1, n))
         work = np.empty((2, min(size, m) * n))
         for start in range(0, m, size):
