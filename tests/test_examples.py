@@ -16,6 +16,7 @@ RUNS = {
     "own_function": (["14"], r"nfev: 14\n(.*\n)*.*one penalty for each: +\d"),
     "ask_tell": (["20"], r"nfev: 20\n(.*\n)*.*constant length, for comparison: -0\.6"),
     "parallel": (["12"], r"nfev: 12\n(.*\n)*Wall time: \d"),
+    "report": (["12"], r"seed1: best \d\S*, \d+ of 12 failed\nOpen in a browser: report\.html\n"),
     "resume": ([], r"first process: -9\nevaluations in all: 40\nthe same to the last bit: True\n"),
     "benchmark": (["--budget", "11"], r"branin2@50 +nestbo +2 +11 (.*\n)*again, from the journals: 4 runs\n"),
     "named_space": (["14"], r"speed0=\d.*buffer0=\d+(.*\n)*.*Cost found, mean of 20 simulations: \d"),
