@@ -28,6 +28,7 @@ LAYERS = {
         "evaluation",
         "workers",
         "optimizer",
+        "loop",
         "minimize",
         "",
     ],

@@ -1,11 +1,8 @@
-"""`minimize`: the loop for functions that can be called from here."""
+"""`minimize`: for functions that can be called from here."""
 
 import math
 import numbers
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -13,21 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nestbo.embedding import whole
-from nestbo.errors import JournalWriteError, SettingsError, SpaceExhausted
-from nestbo.evaluation import Evaluator, Failure, Outcome, Raised, Task, ThisProcess, Value
+from nestbo.errors import JournalWriteError, SettingsError
+from nestbo.evaluation import Task, ThisProcess
 from nestbo.header import checked_settings
 from nestbo.journal import recorded
+from nestbo.loop import Loop
 from nestbo.optimizer import Optimizer
 from nestbo.progress import ProgressLine
-from nestbo.result import Result, Status
+from nestbo.result import Result
 from nestbo.rng import seed_from
 from nestbo.settings import Settings
 from nestbo.space import Space
-from nestbo.trial import Trial
 from nestbo.workers import ProcessPool, pickled, process_count
 
-End = tuple[Status, str]
-"""Why a run ends, as a status and in words."""
 SHORTEST = 1e-3
 """Seconds of the shortest timeout: below that a worker has not even read its point."""
 
@@ -99,169 +94,20 @@ def minimize(
     optimizer = _open(fun, bounds, budget, rng=rng, x0=x0, journal=journal, noisy=noisy, settings=settings, known=known)
     with optimizer:
         busy = min(count, batch or count, optimizer.remaining)
-        run = _Run(
+        loop = Loop(
             optimizer=optimizer,
             evaluator=ThisProcess(task) if sent is None else ProcessPool(sent, busy, timeout=patience),
             batch=batch,
             callback=callback,
-            line=ProgressLine() if progress else None,
+            progress=ProgressLine() if progress else None,
             max_time=seconds,
             target=goal,
         )
         try:
-            return run.until_done()
+            return loop.until_done()
         except JournalWriteError as error:
             error.result = optimizer.result()
             raise
-
-
-@dataclass(kw_only=True)
-class _Run:
-    """One call of `minimize`.
-
-    Attributes:
-        optimizer: Proposes points and keeps the record.
-        evaluator: Where they are evaluated.
-        batch: Evaluations that are proposed together; None if a new one is proposed whenever a place is free.
-        callback: Called after every evaluation.
-        line: Shows progress.
-        max_time: Seconds after which no evaluation begins.
-        target: Value at which to stop.
-        asked: Trials so far.
-        spent: Seconds that it took to propose them.
-        queue: Trials that were asked for and have not begun.
-    """
-
-    optimizer: Optimizer
-    evaluator: Evaluator
-    batch: int | None
-    callback: Callable[[Result], object] | None
-    line: ProgressLine | None
-    max_time: float
-    target: float
-    asked: int = 0
-    spent: float = 0.0
-    queue: deque[Trial] = field(default_factory=deque)
-
-    def __post_init__(self) -> None:
-        self.deadline = time.monotonic() + self.max_time
-        self.answered_before = len(self.optimizer.state.outcomes)
-
-    def until_done(self) -> Result:
-        """Ask, evaluate, tell, until there is a reason to stop."""
-        optimizer = self.optimizer
-        try:
-            end = self._reached() or self._timed_out()
-            if end is None and optimizer.remaining:
-                with self.evaluator:
-                    end = self._loop()
-        except KeyboardInterrupt:
-            waiting = len(optimizer.state.pending)
-            pending = (
-                "1 evaluation is pending, it comes" if waiting == 1 else f"{waiting} evaluations are pending, they come"
-            )
-            end = (Status.INTERRUPTED, f"interrupted: {pending} first when it goes on")
-        if end is not None:
-            optimizer.stop(*end)
-        self._show(last=True)
-        return optimizer.result()
-
-    def _loop(self) -> End | None:
-        """Keep the evaluator busy. Once no other evaluation may begin, those that run are waited for."""
-        no_more: End | None = None
-        while True:
-            no_more = no_more or self._begin()
-            if not self.evaluator.running:
-                return no_more
-            end = self._take(self.evaluator.wait())
-            if end is not None:
-                return end
-
-    def _begin(self) -> End | None:
-        """Begin evaluations while there are places; a reason if no other will ever begin."""
-        while self.evaluator.free:
-            if not self.queue and (not self.optimizer.remaining or (self.batch and self.evaluator.running)):
-                return None
-            end = self._timed_out() or (None if self.queue else self._ask())
-            if end is not None:
-                return end
-            trial = self.queue.popleft()
-            self.evaluator.submit(trial.id, self.optimizer.space.user_point(trial.x))
-        return None
-
-    def _ask(self) -> End | None:
-        """Queue the next trials, or find the end of the space."""
-        optimizer, batch = self.optimizer, self.batch or 1
-        # What is left of a batch is completed first, as an uninterrupted run would have done.
-        count = optimizer.unclaimed or min(batch, optimizer.remaining, max(1, optimizer.state.untried))
-        began = time.perf_counter()
-        try:
-            self.queue.extend(optimizer.ask_many(int(count), synchronous=batch > 1))
-        except SpaceExhausted as error:
-            return Status.SPACE, str(error)
-        self.asked += int(count)
-        self.spent += time.perf_counter() - began
-        return None
-
-    def _take(self, outcomes: list[Outcome]) -> End | None:
-        """Tell outcomes, all of them even if one is a reason to stop."""
-        end: End | None = None
-        for outcome in outcomes:
-            self._tell(outcome)
-            self._show()
-            if end is None:
-                called_back = self._called_back()
-                end = self._reached() or self._failing() or called_back
-        return end
-
-    def _tell(self, outcome: Outcome) -> None:
-        """One outcome, told, failed or raised."""
-        match outcome:
-            case Value():
-                self.optimizer.tell(outcome.trial, outcome.value, seconds=outcome.seconds, worker=outcome.worker)
-            case Failure():
-                self.optimizer.fail(outcome.trial, outcome.reason, seconds=outcome.seconds, worker=outcome.worker)
-            case Raised():
-                raise outcome.error
-
-    def _show(self, *, last: bool = False) -> None:
-        if self.line is not None:
-            self.line.update(self.optimizer.state, self.spent / max(self.asked, 1), last=last)
-
-    def _timed_out(self) -> End | None:
-        """Whether the time is up while there is something left to do."""
-        state = self.optimizer.state
-        if time.monotonic() < self.deadline or len(state.outcomes) >= state.budget:
-            return None
-        return Status.TIME, f"the time limit of {self.max_time:g} s was reached"
-
-    def _reached(self) -> End | None:
-        """Whether the target was reached."""
-        if self.target == -math.inf or self.optimizer.state.best_value > self.target:
-            return None
-        return Status.TARGET, f"the target {self.target:g} was reached"
-
-    def _failing(self) -> End | None:
-        """Whether too many evaluations of this call failed in a row."""
-        state = self.optimizer.state
-        in_row = min(state.failures_in_row, len(state.outcomes) - self.answered_before)
-        if in_row < state.settings.max_failures:
-            return None
-        return Status.FAILURES, (
-            f"{in_row} evaluations in a row failed, the last with: {state.outcomes[-1].reason}; see to the function, "
-            "then continue (Settings.max_failures sets the limit)"
-        )
-
-    def _called_back(self) -> End | None:
-        """Whether the callback wants to stop."""
-        if self.callback is None:
-            return None
-        try:
-            answer = self.callback(self.optimizer.result())
-        except StopIteration:
-            answer = True
-        stop = isinstance(answer, bool | np.bool_) and bool(answer)
-        return (Status.CALLBACK, "stopped by the callback") if stop else None
 
 
 def _open(

@@ -1,10 +1,17 @@
-"""A line that tells how a run goes, for `minimize(..., progress=True)`."""
+"""How a run goes, shown while it goes: a line for `minimize(..., progress=True)`."""
 
 import sys
 import time
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from nestbo.state import State
+
+
+class Progress(Protocol):
+    """Shows how a run goes."""
+
+    def update(self, state: State, seconds_per_suggestion: float, *, last: bool = False) -> None:
+        """Called after every evaluation, and once more at the end, with the mean cost of this call's suggestions."""
 
 
 class ProgressLine:
