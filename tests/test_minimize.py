@@ -206,7 +206,7 @@ def test_a_time_limit_ends_the_run(monkeypatch):
     """No evaluation begins after it, also not within a batch; none at all without time."""
     clock = [0.0]
     watch = SimpleNamespace(monotonic=lambda: clock[0], perf_counter=time.perf_counter)
-    monkeypatch.setattr(sys.modules["nestbo.minimize"], "time", watch)
+    monkeypatch.setattr(sys.modules["nestbo.loop"], "time", watch)
 
     def fun(x):
         clock[0] += 1.0

