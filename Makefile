@@ -57,6 +57,7 @@ quality: $(VENV)/.dev ## Measure how good the results are on a few problems (3 s
 bench: $(EXTRAS)/.extras ## Time suggestions beside BoTorch (ARGS='--sizes 50x4 200x16' for less than an hour)
 	$(EXTRAS)/bin/python benchmarks/speed.py $(ARGS)
 
+docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(DOCS)/.docs ## Build the documentation into site/
 	$(DOCS)/bin/python -m mkdocs build --strict
 
