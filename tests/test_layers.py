@@ -32,7 +32,7 @@ LAYERS = {
         "minimize",
         "",
     ],
-    "edges": ["integrations.*", "bench.*", "report.*", "cli", "__main__"],
+    "edges": ["integrations.*", "bench.*", "report.*", "cli.*", "__main__"],
 }
 ORDER = [name for names in LAYERS.values() for name in names]
 

@@ -1,39 +1,33 @@
-"""The command line. What a command needs is imported when it runs: `nestbo --help` should be quick."""
+"""`nestbo bench`: compare methods on problems whose answers are known."""
 
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nestbo._version import __version__
 from nestbo.errors import NestboError, SettingsError
+
+from .codes import FAILED, INTERRUPTED, epilog
 
 if TYPE_CHECKING:
     from nestbo.bench.cell import Cell
     from nestbo.bench.experiments import Experiment
     from nestbo.bench.runner import CellFailure, Report
 
-FAILED, WRONG, INTERRUPTED = 1, 2, 130
-"""Exit codes: something that was run has failed; the command makes no sense; Ctrl-C."""
-
-app = typer.Typer(
-    help="Bayesian optimization of functions of hundreds or thousands of parameters.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 bench = typer.Typer(
-    help="Compare methods on problems whose answers are known.\n\n"
-    "Example: nestbo bench run --problem branin2@100 --method nestbo --method random --seeds 3 --budget 50 --out DIR",
+    help="Compare methods on problems whose answers are known.",
+    epilog=epilog(
+        "nestbo bench run --problem branin2@100 --method nestbo --method random --seeds 3 --budget 50 --out DIR",
+        "nestbo bench table DIR",
+        "nestbo bench paper --list",
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.add_typer(bench, name="bench")
-
 Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes, one per processor by default.")]
 Dask = Annotated[
     str | None,
@@ -46,33 +40,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `nestbo bench run`.")]
 
 
-def main() -> None:
-    """Run the command line: errors of nestbo are one line on standard error, not a traceback."""
-    try:
-        app(prog_name="nestbo")
-    except NestboError as error:
-        typer.echo(f"nestbo: {error}", err=True)
-        raise SystemExit(WRONG) from None
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"nestbo {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def top(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Bayesian optimization of functions of hundreds or thousands of parameters."""
-    del version
-
-
-@bench.command("run")
+@bench.command(
+    "run",
+    epilog=epilog(
+        "nestbo bench run --problem lasso-high --method nestbo --method cma-es --seeds 20 --budget 1000 --out lasso"
+    ),
+)
 def bench_run(
     *,
     problem: Annotated[
@@ -91,8 +64,6 @@ def bench_run(
 
     Every evaluation is recorded at once. Give the same command again after Ctrl-C, a crash or a power cut: complete
     runs are left alone, the others go on. More seeds, problems or methods may be added to a folder at any time.
-
-    Example: nestbo bench run --problem lasso-high --method nestbo --method cma-es --seeds 20 --budget 1000 --out lasso
     """
     from nestbo.bench import runner  # noqa: PLC0415 - slow to import
 
@@ -102,7 +73,13 @@ def bench_run(
     _end(report.failures, out)
 
 
-@bench.command("paper")
+@bench.command(
+    "paper",
+    epilog=epilog(
+        "nestbo bench paper success-probabilities",
+        "nestbo bench paper fig-lasso --seeds 5 --budget 500",
+    ),
+)
 def bench_paper(
     *,
     name: Annotated[str | None, typer.Argument(help="Which experiment; --list names them.")] = None,
@@ -118,10 +95,7 @@ def bench_paper(
     dask: Dask = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run an experiment of the paper and draw its figure, or continue where that was interrupted.
-
-    Example: nestbo bench paper fig-lasso --seeds 5 --budget 500
-    """
+    """Run an experiment of the paper and draw its figure, or continue where that was interrupted."""
     from nestbo.bench import experiments  # noqa: PLC0415 - slow to import
     from nestbo.bench.runner import Report  # noqa: PLC0415 - slow to import
     from nestbo.bench.summary import columns  # noqa: PLC0415 - slow to import
@@ -210,12 +184,23 @@ def _run(cells: "Sequence[Cell]", out: Path, *, jobs: int | None, dask: str | No
     """Run cells; Ctrl-C ends with the command that continues."""
     from nestbo.bench import runner  # noqa: PLC0415 - slow to import
 
+    _fetch(cells)
     try:
         return runner.execute(cells, out, jobs=jobs, dask=dask, progress=not quiet)
     except KeyboardInterrupt:
         command = shlex.join(["nestbo", *sys.argv[1:]])
         typer.echo(f"stopped; all evaluations so far are recorded. To continue:\n  {command}", err=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _fetch(cells: "Sequence[Cell]") -> None:
+    """Download what problems need, with a bar, before processes ask for it that have none. What fails, fails there."""
+    from nestbo.bench import problems  # noqa: PLC0415 - slow to import
+    from nestbo.bench.download import progress_bar  # noqa: PLC0415 - slow to import
+
+    for name, seed in {cell.problem: cell.seed for cell in cells}.items():
+        with suppress(NestboError), progress_bar():
+            problems.get(name, seed=seed)
 
 
 def _end(failures: "Sequence[CellFailure]", out: Path) -> None:
@@ -235,7 +220,3 @@ def _end(failures: "Sequence[CellFailure]", out: Path) -> None:
 
 def _echo(lines: Iterable[str]) -> None:
     typer.echo("\n".join(lines))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,6 @@
 """The command line as people use it: real processes that are killed, interrupted, locked out and told nonsense."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -9,54 +8,14 @@ import sys
 import time
 
 import pytest
+from commandline import nestbo, started
 
-from nestbo import cli
 from nestbo._version import __version__
 from nestbo.bench import results
 from nestbo.lock import Lock
 
 PROBLEM = "branin2@10"
 GRID = ["--problem", PROBLEM, "--method", "random", "--method", "cma-es", "--method", "nestbo", "--seeds", "2"]
-COMMAND = [sys.executable, "-W", "error", "-m", "nestbo.cli"]
-ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-
-
-def nestbo(*arguments, cwd=None):
-    """A finished run of the command line."""
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        env=ENVIRONMENT,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-@pytest.fixture
-def main(monkeypatch, capsys):
-    """The command line within this process, which is quicker: exit code, standard output, standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["nestbo", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return (end.value.code or 0, *capsys.readouterr())
-
-    return call
-
-
-def started(*arguments):
-    """A running one, in a session of its own as on a terminal."""
-    return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
 
 
 def lines_in(folder):
