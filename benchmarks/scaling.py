@@ -5,7 +5,8 @@
 Values are drawn from the prior of known hyperparameters, at points as they lie in a run: each differs from an earlier
 one in about twenty coordinates. The climb begins at these hyperparameters, 10% off. Seconds are the processor's on one
 thread, the median of a few suggestions. The axes are logarithmic; a dotted line grows like the power that it names.
-The number of candidates is min(100 d, 5000), so that the draw grows with d up to 50 and no further.
+The number of candidates is min(100 d, 5000), so that the draw grows with d up to 50 and no further. Beyond
+`Settings.model_points` observations the cost of a suggestion no longer grows with them.
 
 With --botorch-seconds, BoTorch (see speed.py) is drawn too, up to the first size where a suggestion takes longer.
 """
@@ -24,7 +25,6 @@ from numpy.typing import NDArray
 
 import nestbo
 from nestbo.gp.hyper import Hyper
-from nestbo.gp.kernel import matern, squared_distances
 from nestbo.state import State
 from nestbo.threads import blas_threads
 from speed import machine  # beside this file
@@ -32,9 +32,13 @@ from suggestions import state_with, suggest, suggest_botorch
 
 Array = NDArray[np.float64]
 
-N = (50, 100, 200, 500, 1000, 2000, 5000)
+N = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 50_000)
+MOST = 5000
+"""Observations up to which all of them are put into the model, for comparison: beyond, that takes too long."""
 D_TARGET = (4, 16, 64, 128, 256, 500, 1000)
 D_INPUT = (100, 1000, 10_000, 100_000)
+COSINES = 512
+"""In a draw from the prior."""
 AT_D, AT_N = 64, 500
 """What is held fixed: d where n grows, n where d grows."""
 LENGTH = 0.4
@@ -68,10 +72,11 @@ def synthetic(n: int, d: int, **settings: Any) -> State:
         z[row, moved] = np.clip(z[row, moved] + rng.uniform(-LENGTH, LENGTH, moved.sum()), -1.0, 1.0)
     lengthscales = 0.5 * np.sqrt(d) * np.exp(rng.normal(0.0, 0.5, d))  # d
     truth = Hyper.from_flat(np.append(lengthscales.clip(0.1, 10.0), [1.0, 1e-2]))
-    scaled = z / truth.lengthscales  # n x d
-    K = truth.signal * matern(squared_distances(scaled, scaled))  # n x n
-    K.flat[:: n + 1] += truth.noise
-    y = np.linalg.cholesky(K) @ rng.standard_normal(n)  # n
+    # A sum of random cosines, since 50,000 values have no covariance matrix that would fit.
+    frequencies = rng.standard_normal((d, COSINES)) * np.sqrt(5.0 / rng.chisquare(5.0, COSINES))  # d x M
+    phases = (z / truth.lengthscales) @ frequencies + rng.uniform(0.0, 2.0 * np.pi, COSINES)  # n x M
+    y = np.cos(phases) @ rng.standard_normal(COSINES) * np.sqrt(2.0 * truth.signal / COSINES)  # n
+    y += np.sqrt(truth.noise) * rng.standard_normal(n)
     start = Hyper.from_log(truth.log() + 0.1 * rng.standard_normal(d + 2))
     return state_with(z, y, start, LENGTH, settings)
 
@@ -144,7 +149,7 @@ def all_observations(sizes: Sequence[int], repeats: int) -> Curve:
     """Seconds of a suggestion whose model has all observations, where by default it has fewer."""
     curve, most = Curve("all in the model"), nestbo.Settings().model_points
     for size in sizes:
-        if most is not None and size >= most:
+        if most is not None and most <= size <= MOST:
             state = synthetic(size, AT_D, model_points=None)
             curve.add(size, statistics.median(suggest(state, fresh=False).seconds for _ in range(repeats)))
     return curve
