@@ -225,6 +225,40 @@ def test_solving_times_are_those_of_the_target():
     assert times.tolist() == [[3.0, INF], [2.0, 4.0]]
 
 
+def test_profiles_compare_the_same_seeds():
+    """A seed is an instance: one that a method lacks is left out, not replaced by another."""
+    by_method = {
+        "a": [run("p", "a", seed, [10.0, 5.0, 0.0], 0.0) for seed in (0, 1)],
+        "b": [run("p", "b", seed, [10.0, 0.0, 0.0], 0.0) for seed in (1, 2, 5)],
+    }
+    drawn = numbers.panels({"p": by_method})
+    assert numbers.solving_times(drawn, ("a", "b")).tolist() == [[3.0, 2.0]]
+    apart = {"a": by_method["a"][:1], "b": by_method["b"]}
+    assert numbers.solving_times(numbers.panels({"p": apart}), ("a", "b")).shape == (0, 2)
+
+
+def test_seeds_apart_are_drawn_without_profiles(tmp_path):
+    """Methods that share no seed have ranks, and no profiles."""
+    runs = [run(p, m, s, [2.0, 1.0]) for p in "pq" for s, m in enumerate("ab")]
+    names = {path.name for path in figures.every_figure(runs, tmp_path)}
+    assert "ranks.png" in names
+    assert "profiles.png" not in names
+
+
+@pytest.mark.parametrize("optimum", [0.0, None])
+def test_a_problem_without_any_value_is_solved_by_nobody(optimum):
+    """Evaluations that all failed have not reached a target."""
+    by_method = {method: [run("p", method, 0, [NAN, NAN], optimum)] for method in "ab"}
+    assert numbers.solving_times(numbers.panels({"p": by_method}), ("a", "b")).tolist() == [[INF, INF]]
+
+
+def test_a_folder_that_cannot_be_written_is_said(panels, tmp_path):
+    """A file in the place of the folder is an error of ours, which names it."""
+    (tmp_path / "file").touch()
+    with pytest.raises(NestboError, match=r"figures cannot be written to .*file"):
+        figures.convergence(panels, tmp_path / "file")
+
+
 def test_a_dimension_below_the_effective_one_is_left_out():
     """The curves of figure 2 begin at d = d_e and end at d = D, where a balanced embedding is certain."""
     curve = numbers.success_probabilities(30, 10)

@@ -53,6 +53,7 @@ def test_rounding_at_a_bound_is_forgiven():
         ("levy", r"levy needs a dimension, got none: write levy@100"),
         ("levy@", r"must be a dimension from 1 to \d+, got 'levy@'"),
         ("levy@0", r"must be a dimension"),
+        ("levy@010", r"must be a dimension"),  # a second name would be a second cell
         ("levy@-3", r"must be a dimension"),
         ("levy@1e3", r"must be a dimension"),
         ("levy@99999999999999999999", r"must be a dimension"),

@@ -106,6 +106,35 @@ def test_failed_evaluations_are_recorded_and_the_cell_goes_on(tmp_path, method, 
     np.testing.assert_array_equal(results.read(tmp_path)[0].values, run.values)
 
 
+@pytest.mark.parametrize("method", ["random", "nestbo"])
+@pytest.mark.parametrize("error", [NestboError("no program"), OSError("no room"), MemoryError()])
+def test_trouble_of_the_machine_is_no_value(undisturbed, tmp_path, monkeypatch, method, error):
+    """What says nothing about the point fails the cell and is not recorded; the next call goes on."""
+    the_cell, evaluate = Cell(PROBLEM, method, 0, BUDGET), problems.Problem.evaluate
+    calls = []
+
+    def troubled(problem, x):
+        calls.append(x)
+        if len(calls) == 4:
+            raise error
+        return evaluate(problem, x)
+
+    monkeypatch.setattr(problems.Problem, "evaluate", troubled)
+    with pytest.raises(type(error)):
+        run_cell(the_cell, tmp_path)
+    assert len(values(tmp_path)[PROBLEM, method, 0]) == 3
+    run_cell(the_cell, tmp_path)
+    assert values(tmp_path)[PROBLEM, method, 0] == values(undisturbed)[PROBLEM, method, 0]
+
+
+@pytest.mark.parametrize("method", ["random", "nestbo"])
+def test_noisy_values_have_no_regret(tmp_path, method):
+    """The lowest of noisy values may lie below the optimum, so they are not held against it."""
+    run_cell(Cell("sphere@2+noise=9", method, 0, 5), tmp_path)
+    (run,) = results.read(tmp_path)
+    assert run.optimum is None
+
+
 def test_a_larger_budget_continues_what_would_have_begun_the_same(undisturbed, tmp_path):
     """A method whose plan does not depend on the budget is continued, and ends as if it had had the budget at once."""
     run_cell(Cell(PROBLEM, "random", 0, 6), tmp_path)
@@ -192,6 +221,17 @@ def test_a_search_that_ends_early_is_complete(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "processes", no_places)
     (run,) = runner.execute([the_cell], tmp_path).runs
     assert run.values.size == 3
+
+
+def test_a_search_that_was_extended_can_end_early_again(tmp_path, monkeypatch):
+    """A larger budget opens a run that had ended; if it ends again, that is recorded as well."""
+    problem = problems.get(PROBLEM)
+    make = partial(methods.get("random"), problem.space, budget=3, rng=0)
+    monkeypatch.setattr(methods, "get", lambda _: methods.Method("random", "", lambda *_, **__: make()))
+    for budget in (BUDGET, BUDGET + 1):
+        assert run_cell(Cell(PROBLEM, "random", 0, budget), tmp_path) == 3
+        (path,) = results.paths(tmp_path)
+        assert results.stored(path).complete
 
 
 def test_a_ticket_that_was_withdrawn_stops_a_cell(tmp_path):
@@ -306,6 +346,24 @@ def test_a_damaged_journal_fails_its_cell_only(tmp_path, caplog):
     assert [run.seed for run in report.runs] == [1]
     assert "line 1 of" in report.failures[0].reason
     assert path.read_bytes() == before
+
+
+def test_no_file_takes_the_runner_down(tmp_path):
+    """A folder where a journal should be, or a line that is JSON but not ours, fails its cell and no other."""
+    results.path_of(tmp_path, PROBLEM, "random", 0).mkdir(parents=True)
+    results.path_of(tmp_path, PROBLEM, "random", 1).write_text("5\n")
+    report = runner.execute(runner.grid(PROBLEM, "random", seeds=3, budget=3), tmp_path, jobs=1)
+    assert [failure.seed for failure in report.failures] == [0, 1]
+    assert [run.seed for run in report.runs] == [2]
+
+
+@pytest.mark.parametrize("line", ["{", "5", "[]", '{"suggest_seconds":"x"}'])
+def test_a_damaged_line_is_not_counted(tmp_path, line):
+    """Progress is shown of what can be read; whoever continues the cell complains about the rest."""
+    tail = Tail(tmp_path / "0.jsonl")
+    tail.path.write_text(f'{line}\n{{"suggest_seconds":1,"evaluate_seconds":2}}\n')
+    tail.look()
+    assert (tail.evaluations, tail.seconds) == (1, 3.0)
 
 
 def test_one_runner_at_a_time(tmp_path):
@@ -438,3 +496,25 @@ def evaluations_in(path):
     tail = Tail(path)
     tail.look()
     return tail.evaluations
+
+
+def test_a_problem_that_cannot_be_had_is_looked_for_once(tmp_path, monkeypatch):
+    """Its cells fail with the reason, without a process of their own, and the other problems are run."""
+    asked = []
+    plain = runner.known_problems.get
+
+    def get(name, seed=None):
+        asked.append(name)
+        if name == "svm":
+            raise NestboError("the data are not there: put them there")
+        return plain(name, seed=seed)
+
+    monkeypatch.setattr(runner.known_problems, "get", get)
+    cells = runner.grid(["svm", "branin2@10"], ["random", "sobol"], seeds=2, budget=3)
+    report = runner.execute(cells, tmp_path, jobs=1)
+    assert asked.count("svm") == 1
+    assert {(failure.problem, failure.method, failure.seed) for failure in report.failures} == {
+        ("svm", method, seed) for method in ("random", "sobol") for seed in (0, 1)
+    }
+    assert all("put them there" in failure.reason for failure in report.failures)
+    assert len(report.runs) == 4

@@ -188,7 +188,7 @@ def test_a_list_has_the_names_that_other_commands_take(main, arguments, expected
 def test_version_and_help(main):
     """The version is that of the package, and the help has an example to copy."""
     assert main("--version") == (0, f"nestbo {__version__}\n", "")
-    assert "Example: nestbo bench run --problem" in " ".join(main("bench", "run", "--help")[1].split())
+    assert "Examples: nestbo bench run --problem" in " ".join(main("bench", "run", "--help")[1].split())
 
 
 def test_the_command_line_is_quick_to_import():

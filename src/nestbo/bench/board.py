@@ -17,6 +17,8 @@ from nestbo.bench.results import Stored
 
 EVERY = 10.0
 """Seconds between lines where there is no terminal."""
+TIMES = ("seconds", "suggest_seconds", "evaluate_seconds")
+"""What the lines of a journal or a record call the seconds that something took."""
 
 
 @dataclass
@@ -34,18 +36,19 @@ class Tail:
             with self.path.open("rb") as file:
                 file.seek(self.size)
                 new = file.read()
-        except FileNotFoundError:
+        except OSError:  # not there yet; of one that cannot be read, whoever continues the cell will complain
             return
         end = new.rfind(b"\n") + 1
         self.size += end
         for text in new[:end].splitlines():
             try:
                 line = json.loads(text)
-            except ValueError:
-                continue  # whoever continues the cell will complain
-            self.evaluations += _answered(line)
-            for name in ("seconds", "suggest_seconds", "evaluate_seconds"):
-                self.seconds += line.get(name) or 0.0
+                answered = _answered(line)
+                seconds = sum(float(line.get(name) or 0.0) for name in TIMES)
+            except (ValueError, TypeError, AttributeError):
+                continue  # damaged: likewise
+            self.evaluations += answered
+            self.seconds += seconds
 
 
 def _answered(line: Mapping[str, Any]) -> bool:

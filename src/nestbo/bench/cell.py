@@ -19,13 +19,17 @@ from nestbo.bench import methods, problems, results
 from nestbo.bench.methods import Method, Search
 from nestbo.bench.problems import Problem
 from nestbo.bench.record import Evaluation, Record, digest, environment
-from nestbo.errors import JournalLocked, JournalMismatch, NestboError, OptimizationEnded
+from nestbo.errors import JournalLocked, JournalMismatch, NestboError, ObjectiveError, OptimizationEnded
 from nestbo.optimizer import Optimizer
 from nestbo.result import Status
 from nestbo.trial import Trial, checked_value
 
 PATIENCE = 30.0
 """Seconds to wait for a cell that another process has open: one whose runner was killed needs a moment to notice."""
+
+OF_THE_MACHINE = (NestboError, OSError, MemoryError, ImportError)
+"""What says something about the machine (a file or a package is gone, no room) and nothing about the point: the cell
+fails, and the next call tries again. Recorded as values, such errors would stay for good. An ObjectiveError is none."""
 
 
 @dataclass(frozen=True, order=True)
@@ -109,12 +113,19 @@ def run_cell(cell: Cell, folder: Path, ticket: Ticket | None = None) -> int:
 
 
 def _evaluate(problem: Problem, trial: Trial) -> tuple[float, str | None]:
-    """The value of a trial, and why it has none (nan)."""
+    """The value of a trial, and why it has none (nan): whatever else a problem raises is a failed evaluation."""
     try:
         value = checked_value(problem.evaluate(trial.x))
-    except Exception as error:  # noqa: BLE001 - whatever a problem raises is a failed evaluation
+    except Exception as error:
+        if isinstance(error, OF_THE_MACHINE) and not isinstance(error, ObjectiveError):
+            raise
         return math.nan, f"{type(error).__name__}: {error}"
     return (value, None) if math.isfinite(value) else (math.nan, f"the value was {value}")
+
+
+def _optimum(problem: Problem) -> float | None:
+    """What regrets are taken from; None if values are noisy: the lowest of them lies below the optimum by luck."""
+    return None if problem.noise else problem.optimum
 
 
 def _patiently(opened: Callable[[], "Recorded"]) -> "Recorded":
@@ -150,10 +161,14 @@ class Recorded(Protocol):
 
 
 class Journalled:
-    """nestbo's optimizer with its own journal; the optimum of the problem is an attribute of the trials."""
+    """nestbo's optimizer with its own journal; what it has no place for, the optimum too, are attributes of trials."""
 
     def __init__(self, cell: Cell, method: Method, problem: Problem, path: Path) -> None:
-        self._attributes: dict[str, Any] = {"problem": cell.problem, "method": cell.method, "optimum": problem.optimum}
+        self._attributes: dict[str, Any] = {
+            "problem": cell.problem,
+            "method": cell.method,
+            "optimum": _optimum(problem),
+        }
         stored = results.stored(path)
         before = cell.budget if stored is None else stored.budget
         if cell.budget < before:
@@ -216,7 +231,7 @@ class Replayed:
             "method": cell.method,
             "seed": cell.seed,
             "budget": cell.budget,
-            "optimum": problem.optimum,
+            "optimum": _optimum(problem),
             "versions": environment(),
         }
         self._search = method(problem.space, budget=cell.budget, rng=cell.seed)

@@ -45,7 +45,11 @@ def parse(what: str, name: str, scalable: Collection[str], fixed: Collection[str
 def _dimension(name: str, base: str, digits: str) -> int:
     """The number after the @."""
     if not (
-        digits.isascii() and digits.isdecimal() and len(digits) <= len(str(MAX_DIM)) and 0 < int(digits) <= MAX_DIM
+        digits.isascii()
+        and digits.isdecimal()
+        and len(digits) <= len(str(MAX_DIM))
+        and not digits.startswith("0")  # levy@010 would be a second name of levy@10
+        and int(digits) <= MAX_DIM
     ):
         raise SettingsError(
             f"what follows @ must be a dimension from 1 to {MAX_DIM}, got {name!r}: write for example {base}@20"

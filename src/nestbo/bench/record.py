@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
@@ -186,10 +186,12 @@ class Record:
     def extend(self, budget: int) -> None:
         """Save that the run goes on to a larger budget."""
         self._put({"budget": budget})
+        self.content = replace(self.content, budget=budget, ended=None)
 
     def end(self, reason: str) -> None:
         """Save that the run ended before its budget."""
         self._put({"end": reason})
+        self.content = replace(self.content, ended=reason)
 
     def close(self) -> None:
         """Close the file and give up the lock."""

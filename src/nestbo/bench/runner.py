@@ -9,7 +9,8 @@ import logging
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from nestbo.bench import methods as known_methods
@@ -17,6 +18,7 @@ from nestbo.bench import problems as known_problems
 from nestbo.bench import results
 from nestbo.bench.board import Board, Watcher
 from nestbo.bench.cell import Cell
+from nestbo.bench.download import progress_bar
 from nestbo.bench.places import Cluster, Place, processes
 from nestbo.bench.results import Run, Stored
 from nestbo.embedding import whole
@@ -141,14 +143,15 @@ def execute(
     try:
         complete = {cell: stored for cell in cells if (stored := _complete(cell, folder)) is not None}
         left = [cell for cell in cells if cell not in complete]
-        failures: dict[Cell, CellFailure] = {}
+        failures = {} if dask is not None else _without_problem(left, show=progress)
+        left = [cell for cell in left if cell not in failures]
         if left:
             count = min(jobs, len(left))
             place = processes(folder, count) if dask is None else Cluster(dask, folder)
             with place:
                 board = Board(cells, folder, complete, place.threads if isinstance(place, Cluster) else count)
                 with Watcher(board, show=progress) as watcher:
-                    failures = _work(left, place, board, watcher)
+                    failures |= _work(left, place, board, watcher)
         return _finish(cells, folder, complete, failures)
     finally:
         lock.release()
@@ -181,6 +184,26 @@ def _complete(cell: Cell, folder: Path) -> Stored | None:
     except NestboError:
         return None
     return stored if stored is not None and stored.budget == cell.budget and stored.complete else None
+
+
+def _without_problem(cells: Sequence[Cell], *, show: bool) -> dict[Cell, CellFailure]:
+    """Those whose problem cannot be had, found out once per problem: a download that fails takes its time.
+
+    Data are downloaded here, with a bar where progress is shown, before processes ask for them that have none.
+    """
+    missing: dict[str, CellFailure] = {}
+    with progress_bar() if show else nullcontext():
+        for name, cell in {cell.problem: cell for cell in reversed(cells)}.items():
+            try:
+                known_problems.get(name, seed=cell.seed)
+            except NestboError as error:
+                trace = "".join(traceback.format_exception(error))
+                missing[name] = CellFailure(name, cell.method, cell.seed, str(error), trace)
+    return {
+        cell: replace(missing[cell.problem], method=cell.method, seed=cell.seed)
+        for cell in cells
+        if cell.problem in missing
+    }
 
 
 def _work(cells: Sequence[Cell], place: Place, board: Board, watcher: Watcher) -> dict[Cell, CellFailure]:

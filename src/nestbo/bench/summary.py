@@ -95,6 +95,7 @@ def as_text(runs: Sequence[Run]) -> str:
         "s/suggestion",
         "failed",
     )
+    found = lines(runs)
     table = [header] + [
         (
             line.problem,
@@ -108,9 +109,21 @@ def as_text(runs: Sequence[Run]) -> str:
             f"{line.seconds:.3g}",
             str(line.failures),
         )
-        for line in lines(runs)
+        for line in found
     ]
-    return "\n".join([*columns(table, left=2), *_average_ranks(runs)])
+    return "\n".join([*columns(table, left=2), *_short_ranks(found), *_average_ranks(runs)])
+
+
+def _short_ranks(found: Sequence[Line]) -> list[str]:
+    """Where methods differ in their evaluations, and ranks are of fewer than the values beside them: how many."""
+    lengths: dict[str, list[int]] = {}
+    for line in found:
+        lengths.setdefault(line.problem, []).append(line.evaluations)
+    return [
+        f"{problem}: rank after {min(each)} evaluations, as many as all methods have"
+        for problem, each in lengths.items()
+        if min(each) < max(each)
+    ]
 
 
 def columns(table: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
@@ -135,9 +148,9 @@ def columns(table: Sequence[Sequence[str]], left: int | None = None) -> list[str
 
 
 def _average_ranks(runs: Sequence[Run]) -> list[str]:
-    """Sentences about the methods that have runs on every problem."""
+    """Sentences about the methods that have runs on every problem, those that the rank diagram compares."""
     panels = numbers.panels(numbers.group(runs), regret=False)
-    methods = numbers.complete_methods(panels)
+    methods = numbers.rankable_methods(panels)
     if len(panels) < 2 or len(methods) < 2:
         return []
     ranks = statistics.average_ranks(numbers.final_scores(panels, methods))

@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,9 +109,14 @@ def bench_paper(
     cells = _possible(experiment)
     report = _run(cells, folder, jobs=jobs, dask=dask, quiet=quiet) if cells else Report([], [])
     if report.runs or not experiment.problems:
-        paths = experiment.draw(report.runs, folder / "figures")
-        _echo([f"The paper: {experiment.claims}", *experiment.notes, *experiment.conclusions(report.runs)])
-        _echo(str(path) for path in paths)
+        try:
+            paths = experiment.draw(report.runs, folder / "figures")
+            _echo([f"The paper: {experiment.claims}", *experiment.notes, *experiment.conclusions(report.runs)])
+            _echo(str(path) for path in paths)
+        except NestboError as error:
+            if not report.failures:
+                raise
+            typer.echo(f"no figure: {error}", err=True)
     _end(report.failures, folder)
 
 
@@ -184,23 +188,12 @@ def _run(cells: "Sequence[Cell]", out: Path, *, jobs: int | None, dask: str | No
     """Run cells; Ctrl-C ends with the command that continues."""
     from nestbo.bench import runner  # noqa: PLC0415 - slow to import
 
-    _fetch(cells)
     try:
         return runner.execute(cells, out, jobs=jobs, dask=dask, progress=not quiet)
     except KeyboardInterrupt:
         command = shlex.join(["nestbo", *sys.argv[1:]])
         typer.echo(f"stopped; all evaluations so far are recorded. To continue:\n  {command}", err=True)
         raise typer.Exit(INTERRUPTED) from None
-
-
-def _fetch(cells: "Sequence[Cell]") -> None:
-    """Download what problems need, with a bar, before processes ask for it that have none. What fails, fails there."""
-    from nestbo.bench import problems  # noqa: PLC0415 - slow to import
-    from nestbo.bench.download import progress_bar  # noqa: PLC0415 - slow to import
-
-    for name, seed in {cell.problem: cell.seed for cell in cells}.items():
-        with suppress(NestboError), progress_bar():
-            problems.get(name, seed=seed)
 
 
 def _end(failures: "Sequence[CellFailure]", out: Path) -> None:

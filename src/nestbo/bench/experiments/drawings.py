@@ -9,6 +9,7 @@ from nestbo.bench.experiments.conclusions import EFFECTIVE_DIMS, INPUT_DIMS, OUR
 from nestbo.bench.experiments.experiment import Experiment
 from nestbo.bench.figures import numbers
 from nestbo.bench.figures.numbers import Probabilities
+from nestbo.bench.figures.style import writing
 
 
 def convergence(experiment: Experiment, groups: numbers.Groups, out: Path) -> list[Path]:
@@ -44,8 +45,8 @@ def probabilities(experiment: Experiment, groups: numbers.Groups, out: Path) -> 
     del groups
     curves = [numbers.success_probabilities(D, EFFECTIVE_DIMS) for D in INPUT_DIMS]
     table = out / f"{experiment.name}.csv"
-    out.mkdir(parents=True, exist_ok=True)
-    write_probabilities(curves, table)
+    with writing(out):
+        write_probabilities(curves, table)
     return [*figures.success_probabilities(curves, out, experiment.name), table]
 
 

@@ -60,6 +60,8 @@ def every_figure(runs: Iterable[Run], out: Path | str) -> list[Path]:
 def overview(panels: list[numbers.Panel], out: Path | str, prefix: str = "") -> list[Path]:
     """Profiles and average ranks of the methods that have runs on every problem; nothing if there are fewer than two.
 
+    There are no profiles if no seed is common to all of them.
+
     Args:
         panels: From `numbers.panels`, one per problem.
         out: The folder to write to.
@@ -70,8 +72,8 @@ def overview(panels: list[numbers.Panel], out: Path | str, prefix: str = "") -> 
     """
     paths = []
     profiled, ranked = numbers.complete_methods(panels), numbers.rankable_methods(panels)
-    if len(profiled) > 1:
-        paths += profiles(numbers.solving_times(panels, profiled), profiled, out, f"{prefix}profiles")
+    if len(profiled) > 1 and len(times := numbers.solving_times(panels, profiled)):
+        paths += profiles(times, profiled, out, f"{prefix}profiles")
     if len(ranked) > 1:
         shorter = [method for method in profiled if method not in ranked]
         note = f"not ranked, with fewer evaluations: {', '.join(shorter)}" if shorter else ""

@@ -37,6 +37,7 @@ class Line:
 
     Attributes:
         method: Its name.
+        seeds: Of the runs, r.
         curves: Best-so-far values, or regrets, (r, n).
         mean: Over runs, (n,).
         error: Standard error of the mean, (n,).
@@ -45,6 +46,7 @@ class Line:
     """
 
     method: str
+    seeds: tuple[int, ...]
     curves: Array
     mean: Array
     error: Array
@@ -197,16 +199,19 @@ def solving_times(drawn: Sequence[Panel], methods: Sequence[str], tolerance: flo
 
     An instance is a problem with one seed, so that spread between runs counts. It is solved when all but `tolerance`
     of the progress from the start (the median first value of all methods) to the optimum, or to the best value that any
-    run found, is made. Methods with unequally many runs are compared on as many as all have.
+    run found, is made. Methods are compared on the seeds that all of them have; there may be none.
     """
-    rows = []
+    rows = [np.empty((0, len(methods)))]
     for shown in drawn:
         lines = _lines(shown, methods)
         start = _start(lines)
         best = 0.0 if shown.regret else min(float(line.final.min()) for line in lines)
-        target = statistics.convergence_target(start, best, tolerance)
-        r = min(line.runs for line in lines)
-        rows.append(np.stack([statistics.evaluations_to_target(line.curves[:r], target) for line in lines], axis=1))
+        # Without any value there is nothing to reach.
+        target = statistics.convergence_target(start, best, tolerance) if np.isfinite(start) else -np.inf
+        times = [statistics.evaluations_to_target(line.curves, target) for line in lines]  # r each
+        by_seed = [dict(zip(line.seeds, time.tolist(), strict=True)) for line, time in zip(lines, times, strict=True)]
+        common = [seed for seed in by_seed[0] if all(seed in other for other in by_seed)]
+        rows.append(np.array([[each[seed] for each in by_seed] for seed in common]).reshape(-1, len(methods)))
     return np.concatenate(rows)  # instances x s
 
 
@@ -254,7 +259,7 @@ def _line(method: str, runs: Sequence[Run], *, regret: bool) -> Line:
     lengths = [len(run.values) for run in runs if not _arrived(run)] or [max(len(run.values) for run in runs)]
     curves = statistics.best_curves(values, unequal="hold")[:, : min(lengths)]  # r x n
     mean, error = statistics.mean_and_error(curves)
-    return Line(method, curves, mean, error, (min(lengths), max(lengths)))
+    return Line(method, tuple(run.seed for run in runs), curves, mean, error, (min(lengths), max(lengths)))
 
 
 def _arrived(run: Run) -> bool:

@@ -135,13 +135,23 @@ def save(figure: "Figure", out: Path | str, name: str) -> list[Path]:
 
     The files hold no date: the same numbers give the same bytes.
     """
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
-    figure.savefig(png, dpi=DPI)
-    figure.set_layout_engine("none")  # what the first file has laid out serves for both
-    figure.savefig(pdf, metadata={"CreationDate": None})
+    with writing(out) as folder:
+        png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
+        figure.savefig(png, dpi=DPI)
+        figure.set_layout_engine("none")  # what the first file has laid out serves for both
+        figure.savefig(pdf, metadata={"CreationDate": None})
     return [png, pdf]
+
+
+@contextmanager
+def writing(out: Path | str) -> Iterator[Path]:
+    """The folder `out`, made if needed; trouble with the disk inside is an error of ours."""
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    except OSError as error:
+        raise NestboError(f"figures cannot be written to {folder} ({error}): choose a folder that has room") from error
 
 
 def file_name(text: str) -> str:

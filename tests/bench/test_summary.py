@@ -1,0 +1,33 @@
+"""The table of a benchmark in words: what it ranks, and after how many evaluations."""
+
+import numpy as np
+
+from nestbo.bench.results import Run
+from nestbo.bench.summary import as_text, lines
+
+
+def run(problem, method, seed, values):
+    values = np.asarray(values, dtype=float)
+    return Run(problem, method, seed, values, np.full(values.size, 0.5), np.zeros(values.size))
+
+
+def test_a_line_is_what_one_computes_by_hand():
+    """Mean, standard error, median, rank and failures of the best values of two runs each."""
+    found = lines(
+        [run("p", "a", 0, [4.0, np.nan, 3.0]), run("p", "a", 1, [9.0, 5.0, 6.0])]
+        + [run("p", "b", seed, [9.0, 2.0, 2.0]) for seed in range(2)]
+    )
+    best, second = found
+    assert (best.method, best.mean, best.error, best.rank) == ("b", 2.0, 0.0, 1.0)
+    assert (second.method, second.mean, second.error, second.median, second.rank) == ("a", 4.0, 1.0, 4.0, 2.0)
+    assert (second.runs, second.evaluations, second.failures, second.seconds) == (2, 3, 1, 0.5)
+
+
+def test_a_short_method_does_not_pull_the_others_down_unsaid():
+    """Where ranks are of fewer evaluations than the values beside them that is said; average ranks leave it out."""
+    long = {"a": [9.0] * 9 + [1.0], "b": [8.0] * 10}
+    runs = [run(problem, method, 0, values) for problem in "pq" for method, values in long.items()]
+    assert "rank after" not in as_text(runs)
+    text = as_text([*runs, *(run(problem, "short", 0, [5.0]) for problem in "pq")])
+    assert "p: rank after 1 evaluations, as many as all methods have" in text
+    assert "Average rank over 2 problems: a 1.00, b 2.00\n" in text
