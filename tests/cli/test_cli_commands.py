@@ -72,6 +72,7 @@ def folder(tmp_path, monkeypatch):
         (["resume", "nowhere.jsonl"], "there is no journal nowhere.jsonl: check the name"),
         (["resume", "model.py"], "line 1 of model.py is damaged"),
         (["resume", "x.jsonl", "--target", "a:b", "--command", "c"], "got both --target and --command"),
+        (["resume", "x.jsonl", "--target", "-3.3"], "got '-3.3': to stop at a value, use --stop-at"),
         (["show", "nowhere.jsonl"], "there is no journal nowhere.jsonl: check the name"),
         (["show", "x.jsonl", "--csv", "--json"], "got more than one of --csv, --json and --best"),
     ],
@@ -297,6 +298,24 @@ def test_a_summary_says_what_there_is(main):
         r"^failed +\d+ x ObjectiveError: ",
     ):
         assert re.search(pattern, out, flags=re.MULTILINE), pattern
+
+
+def test_what_to_do_next_can_be_typed(main):
+    """Names that a shell would take apart are quoted, and `--best` is not offered where there is none."""
+    out = main("run", "problem:branin2@5", "--budget", 2, "-q", "--journal", "my <run>.jsonl")[1]
+    assert "nestbo show 'my <run>.jsonl' --best, nestbo report 'my <run>.jsonl' -o report.html\n" in out
+    out = main("run", "--command", "false", "--bounds", "0:1", "--dim", 2, "--budget", 1, "-q")[1]
+    assert "next         nestbo show nestbo-false.jsonl, nestbo report " in out
+
+
+def test_known_evaluations_are_mentioned(main, folder):
+    """The best value may be one that no evaluation of the run has given."""
+    (folder / "known.csv").write_text("x0,x1,value\n0.5,0.5,-7\n")
+    box = ["--bounds", "0:1", "--dim", 2]
+    main("run", "--command", "echo 1", *box, "--budget", 1, "-q", "--known", "known.csv", "--journal", "r.jsonl")
+    out = main("show", "r.jsonl")[1]
+    assert "known        1 from before the run\n" in out
+    assert "best value   -7\n" in out
 
 
 def test_there_is_nothing_best_without_a_value(main):

@@ -102,5 +102,8 @@ def test_what_cannot_be_done_there_is_said(monkeypatch):
     task = target.parse("problem:branin2@5").task
     with pytest.raises(NestboError, match=r"there is no Dask scheduler at 'tcp://127\.0\.0\.1:9'"):
         cluster.Cluster(task, "tcp://127.0.0.1:9").__enter__()
+    monkeypatch.setattr(distributed, "Client", None)  # it takes a minute to be rid of one without an address
+    with pytest.raises(NestboError, match=r"there is no Dask scheduler at 'rubbish' \(missing port number"):
+        cluster.Cluster(task, "rubbish").__enter__()
     with pytest.raises(NestboError, match="--timeout cannot end a function on a Dask cluster"):
         cluster.Cluster(task, "tcp://127.0.0.1:9", timeout=3.0)

@@ -67,6 +67,7 @@ def test_the_value_is_the_last_line(folder, text, value):
         ("echo; echo", "it printed nothing: the last line must be the value"),
         ("echo 3; echo done", "its last line was not a number: done"),
         ("echo 3 4", "its last line was not a number: 3 4"),
+        ("echo 2024_05_01", "its last line was not a number: 2024_05_01"),
         ("printf '\\033[31mred\\n'", "its last line was not a number: \\x1b[31mred"),
         ("printf '\\377\\376\\n'", "its last line was not a number: \ufffd\ufffd"),
         ("echo nan; echo diverged >&2", "the value was nan; standard error: diverged"),

@@ -93,6 +93,13 @@ def test_every_form_of_x0(tmp_path, name, text):
     assert inputs.read_x0(path, SPACE).tolist() == [0.5, 3.0]
 
 
+def test_x0_with_the_columns_of_a_table(tmp_path):
+    """Parameters without names are called x0, x1, ... in every CSV file, in any order."""
+    path = tmp_path / "x.csv"
+    path.write_text("x1,x0\n3,0.5\n")
+    assert inputs.read_x0(path, Space.of([(0, 9)] * 2)).tolist() == [0.5, 3.0]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

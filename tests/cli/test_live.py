@@ -149,6 +149,29 @@ def test_the_panel_at_the_beginning_and_at_the_end():
     assert row(last, "trust region") == "0.1   1 halving before it restarts"
 
 
+@pytest.mark.parametrize("done", range(101))
+def test_the_share_is_exact(done):
+    """29 of 100 is 29 %, though 100 times 0.29 is less."""
+    assert f" {done} %" in shown(snapshot(done=done, budget=100))
+
+
+def test_the_panel_counts_what_runs_now(terminal):
+    """Evaluations that began after the last result are running too; after the end they are pending."""
+    optimizer = Optimizer([(0.0, 1.0)] * 4, budget=20, rng=0)
+    with Watcher("panel", terminal, about=About(workers=3)) as watcher:
+        watcher.start(optimizer)
+        first, _, _ = optimizer.ask_many(3)
+        optimizer.tell(first, 1.0)
+        watcher.update(optimizer.state, 0.5)
+        optimizer.ask()
+        watcher._live.refresh()
+    text = terminal.getvalue()
+    assert "3 running" in text
+    final = text[text.rindex("╭") :]
+    assert "3 pending" in final
+    assert "running" not in final
+
+
 def test_the_bar_stays_where_it_is():
     """However many are done or running, the bar begins and ends in the same columns."""
     ends = set()

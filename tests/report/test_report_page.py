@@ -178,6 +178,11 @@ def test_attributes_are_escaped():
     assert tag("a", title="\"'><b>").text == '<a title="&quot;&#x27;&gt;&lt;b&gt;"></a>'
 
 
+def test_no_name_can_pose_as_another():
+    """What would turn the direction of writing is shown as a sign that something is there."""
+    assert tag("bdi", "\u202eetar\u2069").text == "<bdi>\ufffdetar\ufffd</bdi>"
+
+
 def test_runs_without_values_are_shown(tmp_path):
     """No evaluation yet, and failures only: the page says so instead of failing."""
     with nestbo.Optimizer([(0, 1)] * 10, budget=5, rng=0, journal=tmp_path / "run.jsonl") as opt:
@@ -189,6 +194,7 @@ def test_runs_without_values_are_shown(tmp_path):
     assert first.figures() == {}
     assert "No evaluation gave a value" in second.seen()
     assert "no licence" in second.seen()
+    assert set(second.figures()) == {"run-1-all", "run-1-dims", "run-1-length", "run-1-time"}  # nothing is best
     assert "compare-best" in both.figures()
 
 

@@ -58,6 +58,8 @@ class Cluster:
 
     def __enter__(self) -> Self:
         try:
+            # A client that cannot even read its address would take a minute to give up, and complain when it does.
+            self._dask.comm.resolve_address(self._address)
             self._client = self._dask.Client(self._address, timeout=CONNECT, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError
             raise NestboError(

@@ -237,7 +237,7 @@ def last_number(output: str) -> float:
     if last is None:
         raise ProgramFailure("it printed nothing: the last line must be the value")
     try:
-        value = float(last)
+        value = float(last.replace("_", "?"))  # 2024_05_01 is a number to Python, but nobody's value
     except ValueError:
         raise ProgramFailure(f"its last line was not a number: {visible(last):.80}") from None
     if not math.isfinite(value):

@@ -89,6 +89,8 @@ def read_x0(path: Path, space: Space) -> NDArray[np.float64]:
             point: Any = _from_toml(text, path)
         case ".csv":
             point = _from_csv(text, path)
+            if isinstance(point, dict) and not space.names and set(point) == set(labels(space)):
+                point = [point[name] for name in labels(space)]
         case _:
             try:
                 point = json.loads(text)
@@ -201,6 +203,11 @@ def _columns(header: list[str], space: Space, path: Path) -> list[int]:
         problem = f"the column {unknown[0]!r} is no parameter" if unknown else f"the column {twice[0]!r} is there twice"
         raise SpaceError(f"{path}:1: {problem}: the first line must name {shown}")
     return [header.index(name) for name in wanted]
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is one."""
+    return _number(text) is not None
 
 
 def _number(cell: str) -> float | None:

@@ -148,6 +148,7 @@ class Watcher:
         self._about = about or About()
         self._clock = clock
         self._history = History(clock())
+        self._optimizer: Optimizer | None = None
         self._latest: Snapshot | None = None
         self._shown: Snapshot | None = None
         self._silent = kind == "quiet"
@@ -156,6 +157,7 @@ class Watcher:
     def start(self, run: Optimizer | State) -> None:
         """Show the run before its next evaluation. What is done already, in a run that is resumed, is not new."""
         state = state_of(run)
+        self._optimizer = run if isinstance(run, Optimizer) else None
         self._history.start(state)
         self._adopt(state, None)
         if self.kind == "lines" and len(state.outcomes):
@@ -222,7 +224,11 @@ class Watcher:
 
     def _now(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot at this time; the clock of a run that has ended stands still."""
-        return snapshot if snapshot.ended is not None else snapshot.at(self._clock())
+        if snapshot.ended is not None:
+            return snapshot
+        # Evaluations also begin after the one that the snapshot was made for.
+        pending = snapshot.pending if self._optimizer is None else len(self._optimizer.state.pending)
+        return replace(snapshot.at(self._clock()), pending=pending)
 
     def _drawn(self, console: Console) -> RenderableType:
         snapshot, ascii_only = self._latest, console.options.ascii_only

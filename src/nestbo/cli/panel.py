@@ -210,18 +210,18 @@ def _spark(values: NDArray[np.float64], room: int, glyphs: Glyphs) -> tuple[tupl
 
 def _evaluations(snapshot: Snapshot, room: int, glyphs: Glyphs) -> Iterable[tuple[str, str]]:
     share = min(1.0, snapshot.done / max(1, snapshot.budget))
-    several = snapshot.pending or snapshot.about.workers > 1
+    several = snapshot.pending > 1 or snapshot.about.workers > 1
     # Padded, and with room for what comes behind it, so that the bar stays as it is.
     count = f"{snapshot.done} of {snapshot.budget}".ljust(2 * len(str(snapshot.budget)) + 4)
-    percent = f"{math.floor(100.0 * share)} %".rjust(5)
+    percent = f"{min(100, 100 * snapshot.done // max(1, snapshot.budget))} %".rjust(5)  # exact: 29 of 100 is 29 %
     yield count, "bold"
     yield percent, ""
     length = min(40, room - len(count) - len(percent) - 6 - (len("   999 running") if several else 0))
     if length >= 5:
         full = math.floor(share * length)
         yield glyphs.full * full + glyphs.empty * (length - full), "cyan"
-    if several:
-        yield f"{snapshot.pending} running", ""
+    if several and (snapshot.pending or snapshot.ended is None):
+        yield f"{snapshot.pending} {'running' if snapshot.ended is None else 'pending'}", ""
 
 
 def _time(snapshot: Snapshot, *, ascii_only: bool) -> Iterable[tuple[str, str]]:

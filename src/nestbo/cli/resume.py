@@ -14,7 +14,7 @@ from nestbo.optimizer import Optimizer
 from nestbo.space import Space
 
 from .codes import WRONG, visible
-from .inputs import read_known
+from .inputs import is_number, read_known
 from .session import How, add_known, carry_out, resume_command
 from .summary import finished, result_of
 from .target import COMMAND, FORMS, PROBLEM, Target, parse
@@ -31,6 +31,8 @@ def go_on(path: Path, given: str | None, budget: int | None, known: Path | None,
         how: How.
         yes: Whether the user has agreed beforehand to what is recorded.
     """
+    if given is not None and is_number(given):  # `nestbo run --target` means a value
+        raise SettingsError(f"--target names what to evaluate here, got {given!r}: to stop at a value, use --stop-at")
     events = journal.read(path)
     state = journal.replay(events, path)
     recorded = next(event for event in events if isinstance(event, Opened)).target

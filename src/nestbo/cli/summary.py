@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import shlex
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -43,7 +44,9 @@ def result_of(state: State) -> Result:
 def finished(result: Result, path: Path) -> None:
     """Show a result at the end of a run."""
     typer.echo("\n".join([*_best(result), _row("evaluations", _counts(result)), _row("journal", str(path))]))
-    typer.echo(_row("next", f"nestbo show {path} --best, nestbo report {path} -o report.html"))
+    file = shlex.quote(str(path))
+    looks = [f"nestbo show {file}{'' if result.x is None else ' --best'}", f"nestbo report {file} -o report.html"]
+    typer.echo(_row("next", ", ".join(looks)))
 
 
 class Shown:
@@ -71,6 +74,7 @@ class Shown:
             _row("begun", f"{_when(self.opened.time)}, last entry {_when(self.last)}"),
             _row("status", visible(result.message)),
             _row("evaluations", _counts(result)),
+            *([_row("known", f"{len(state.known)} from before the run")] if len(state.known) else []),
             _row("dimension", f"{dims} of {state.largest_dim}"),
             *_best(result),
         ]

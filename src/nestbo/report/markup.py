@@ -10,8 +10,9 @@ from typing import Any
 
 VOID = frozenset({"br", "input", "meta"})
 """Elements without content."""
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What HTML cannot hold: control characters, and halves of surrogate pairs, which UTF-8 cannot hold either."""
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What HTML cannot hold: control characters, and halves of surrogate pairs, which UTF-8 cannot hold either. And what
+turns the direction of writing: a name would be read as another one."""
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,9 @@ def _charts(run: RunNumbers, identity: str, figures: Figures) -> Html:
     place = figures.add
     return tag(
         "div",
-        place(
+        None
+        if run.value is None
+        else place(
             f"{identity}-best",
             "Best value so far",
             "Dotted lines: the subspace was split, or the search was restarted. d is the target dimension.",
