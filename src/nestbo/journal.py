@@ -272,6 +272,11 @@ def _read(path: Path) -> tuple[list[Event], int]:
         try:
             events.append(decode(data[begin:end], len(events)))
         except JournalDamaged as error:
+            if not data.startswith(HEADER):
+                raise JournalError(
+                    f"{path} is not a journal of nestbo, or its first line is damaged: give a file that was written "
+                    "with journal=..."
+                ) from None
             raise JournalDamaged(
                 f"line {len(events) + 1} of {path} is damaged: {error}; the file was left as it is. "
                 + _remedy(path, len(events))

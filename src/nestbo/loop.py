@@ -152,8 +152,8 @@ class Loop:
         if in_row < state.settings.max_failures:
             return None
         return Status.FAILURES, (
-            f"{in_row} evaluations in a row failed, the last with: {state.outcomes[-1].reason}; see to the function, "
-            "then continue (Settings.max_failures sets the limit)"
+            f"{in_row} evaluation{'s' if in_row > 1 else ''} in a row failed, the last with: "
+            f"{state.outcomes[-1].reason}; see to that, then continue (the setting max_failures is the limit)"
         )
 
     def _called_back(self) -> End | None:

@@ -70,7 +70,7 @@ def folder(tmp_path, monkeypatch):
         ([*RUN, "--journal", "no/where/r.jsonl"], "choose a folder that exists"),
         ([*RUN, "--journal", "model.py"], "model.py exists already, a run is never overwritten"),
         (["resume", "nowhere.jsonl"], "there is no journal nowhere.jsonl: check the name"),
-        (["resume", "model.py"], "line 1 of model.py is damaged"),
+        (["resume", "model.py"], "model.py is not a journal of nestbo"),
         (["resume", "x.jsonl", "--target", "a:b", "--command", "c"], "got both --target and --command"),
         (["resume", "x.jsonl", "--target", "-3.3"], "got '-3.3': to stop at a value, use --stop-at"),
         (["show", "nowhere.jsonl"], "there is no journal nowhere.jsonl: check the name"),
@@ -221,9 +221,12 @@ def test_a_problem_is_resumed_without_a_question(main):
     code, _, err = main("resume", "nestbo-branin2-5-seed0.jsonl", "--target", "problem:branin2@6", "--budget", 6)
     assert code == 2
     assert "problem:branin2@6 has another space than the journal" in err
-    code, _, err = main("resume", "nestbo-branin2-5-seed0.jsonl", "--budget", 4)
+    code, _, err = main("resume", "nestbo-branin2-5-seed0.jsonl")
     assert code == 0
     assert "nothing is left to do; for more evaluations: --budget 10" in err
+    code, _, err = main("resume", "nestbo-branin2-5-seed0.jsonl", "--budget", 4)
+    assert code == 2
+    assert "begun with a budget of 5, got --budget 4" in err
 
 
 def test_a_renamed_target_is_mentioned(main):

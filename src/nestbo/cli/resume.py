@@ -13,7 +13,7 @@ from nestbo.events import Opened
 from nestbo.optimizer import Optimizer
 from nestbo.space import Space
 
-from .codes import WRONG, visible
+from .codes import FAILED, WRONG, visible
 from .inputs import is_number, read_known
 from .session import How, add_known, carry_out, resume_command
 from .summary import finished, result_of
@@ -36,10 +36,18 @@ def go_on(path: Path, given: str | None, budget: int | None, known: Path | None,
     events = journal.read(path)
     state = journal.replay(events, path)
     recorded = next(event for event in events if isinstance(event, Opened)).target
+    if budget is not None and budget < state.budget:
+        raise SettingsError(
+            f"the run was begun with a budget of {state.budget}, got --budget {budget}: give at least that, or leave "
+            "it out"
+        )
     if len(state.outcomes) >= max(state.budget, budget or 0):
+        result = result_of(state)
         if how.kind != "json":
-            finished(result_of(state), path)
+            finished(result, path)
         typer.echo(f"nestbo: nothing is left to do; for more evaluations: --budget {2 * state.budget}", err=True)
+        if not result.success:
+            raise typer.Exit(FAILED)
         return
     more = [] if budget is None else ["--budget", str(budget)]
     more += [] if known is None else ["--known", str(known)]

@@ -151,7 +151,7 @@ def carry_out(optimizer: Optimizer, target: Target, how: How, journal: Path, fin
         raise typer.Exit(FAILED) from None
     if how.kind != "json":
         finish(result)
-    if result.status in (Status.INTERRUPTED, Status.FAILURES):
+    if result.status in (Status.INTERRUPTED, Status.FAILURES, Status.TIME):
         typer.echo(f"nestbo: {visible(result.message)}. To continue:\n  {command}", err=True)
     if result.status is Status.INTERRUPTED:
         raise typer.Exit(128 + seen[-1] if seen else INTERRUPTED)

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nestbo import journal
-from nestbo.codec import HEADER
-from nestbo.errors import JournalDamaged, JournalError
+from nestbo.errors import JournalDamaged
 from nestbo.events import Asked, Embedded, Event, Failed, Opened, Restarted, Told
 from nestbo.report.records import Evaluation, Failure, Group, Member, Parameter, Reason, RunNumbers, Stage
 from nestbo.report.thinning import bars, changes, curve, thinned
@@ -37,7 +36,6 @@ def summarise(path: str | Path) -> RunNumbers:
         JournalError: It cannot be read, is empty, damaged or not a journal.
     """
     path = Path(path)
-    _check_is_journal(path)
     events = journal.read(path)
     return numbers(events, journal.replay(events, path), path.stem)
 
@@ -112,20 +110,6 @@ def labels(names: Sequence[str]) -> list[str]:
             label = f"{name} ({count})"
         found.append(label)
     return found
-
-
-def _check_is_journal(path: Path) -> None:
-    """Say so if a file is something else: `read` would take it for a damaged journal and explain how to repair it."""
-    try:
-        with path.open("rb") as file:
-            begin = file.read(len(HEADER))
-    except OSError:
-        return  # `read` says why it cannot be read
-    if begin != HEADER[: len(begin)]:
-        raise JournalError(
-            f"{path} is not a journal of nestbo, or its first line is damaged: give a file that was written with "
-            "journal=..."
-        )
 
 
 def _result(state: State) -> Result:
