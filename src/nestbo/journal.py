@@ -273,7 +273,7 @@ def _read(path: Path) -> tuple[list[Event], int]:
             events.append(decode(data[begin:end], len(events)))
         except JournalDamaged as error:
             if not data.startswith(HEADER):
-                raise JournalError(
+                raise JournalDamaged(
                     f"{path} is not a journal of nestbo, or its first line is damaged: give a file that was written "
                     "with journal=..."
                 ) from None
