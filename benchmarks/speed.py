@@ -28,7 +28,8 @@ triangle only), another product (2 n^2 d), a Cholesky factor (n^3 / 3) and an in
 draw count nothing. Fewest: L-BFGS-B climbs from the same start, with three lengths of its memory, and the first
 evaluation within 0.001 per point of our likelihood counts. From the last fit that is often the very first, so that the
 floor is one evaluation, or little more in the mean over a cycle. `fit` compares the fit alone with it, `all` the whole
-suggestion; `fresh` compares the fit of a suggestion with a fresh start with the evaluations that a fresh climb needs.
+suggestion. `scratch` compares the whole suggestion with the fewest evaluations from a fresh start, which a program that
+begins every fit anew has to make; `fresh` compares the climb of a suggestion with a fresh start with these.
 
 **Memory** is the peak of the process less what it has held after its imports and a tiny fit (Linux only).
 """
@@ -158,6 +159,11 @@ class Row:
         """Those of the climb from a fresh start, as a multiple of the fewest evaluations from there."""
         return (self.fresh.fit - self.warm.fit) / self._floor(self.fresh_evaluations)
 
+    @property
+    def scratch_times_floor(self) -> float:
+        """Seconds of a suggestion, as a multiple of the fewest evaluations from a fresh start."""
+        return self.seconds / self._floor(self.fresh_evaluations)
+
     def beside(self, variant: str) -> tuple[float, float]:
         """Seconds and likelihood of ours that a variant of BoTorch is compared with."""
         if variant == OWN_MODEL and self.freed is not None:
@@ -273,8 +279,8 @@ def header(variants: list[str]) -> str:
     groups = "".join(f"{'BoTorch, ' + variant:>38}" for variant in variants)
     columns = "".join(f"{'seconds':>9}{'ratio':>9}{'loglik':>7}{'ours':>7}{'MB':>6}" for _ in variants)
     ours = f"{'seconds':>8}{'fresh':>8}{'fit':>5}{'draw':>5}{'loglik':>8}{'MB':>6}"
-    ours += f"{'floor: fit':>16}{'all':>9}{'fresh':>14}"
-    return f"{'':10} |{'nestbo':>79} |{groups}\n{'n':>5}{'d':>5} |{ours} |{columns}"
+    ours += f"{'floor: fit':>16}{'all':>9}{'scratch':>9}{'fresh':>14}"
+    return f"{'':10} |{'nestbo':>88} |{groups}\n{'n':>5}{'d':>5} |{ours} |{columns}"
 
 
 def floor_text(times: float, evaluations: float) -> str:
@@ -289,7 +295,8 @@ def line(row: Row, variants: list[str]) -> str:
     floors = floor_text(row.fit_times_floor, row.evaluations), floor_text(row.fresh_times_floor, row.fresh_evaluations)
     text = (
         f"{row.n:5}{row.d:5} |{row.seconds:8.3f}{row.fresh.seconds:8.3f}{fit:>5}{draw:>5}{row.warm.likelihood:8.3f}"
-        f"{largest:6.0f}{floors[0]:>16}{row.times_floor:8.1f}x{floors[1]:>14} |"
+        f"{largest:6.0f}{floors[0]:>16}{row.times_floor:8.1f}x{row.scratch_times_floor:8.2f}x"
+        f"{floors[1]:>14} |"
     )
     for variant in variants:
         it = row.botorch.get(variant)

@@ -35,6 +35,8 @@ REACHED = 1e-3
 """Log likelihood per point within which the floor has reached ours."""
 MOST = 300
 """Evaluations after which it has not."""
+MOST_POINTS = 10_000
+"""Of a likelihood that is computed beside a measurement."""
 TINY = "50x4"
 _before = {"megabytes": 0.0}
 _settings: dict[str, Any] = {}
@@ -116,7 +118,9 @@ def values_of(state: State) -> Array:
 
 
 def likelihood_of(state: State, hyper: Hyper, mean: float | None) -> float:
-    """Log marginal likelihood per point."""
+    """Log marginal likelihood per point; nan where there are too many of them for one matrix."""
+    if len(state.model_y) > MOST_POINTS:
+        return math.nan
     X = state.model_z.array - state.model_z.array.mean(axis=0)  # n x d
     return Likelihood(X, values_of(state), mean=mean).value(hyper.log()) / len(X)
 
