@@ -117,7 +117,7 @@ def panel(axes: Any, title: str, x: str, curves: Sequence[Curve], power: float |
     if power is not None:
         sizes = np.array(curves[0].sizes, dtype=float)
         half = len(sizes) // 2
-        sizes = sizes[half:]
+        sizes = sizes[half:][sizes[half:] <= 10.0 * sizes[half]]  # a power of 3 leaves the picture soon
         line = curves[0].seconds[half] * (sizes / sizes[0]) ** power
         axes.loglog(sizes, line, linestyle=":", color="grey", label=f"power {power:g}")
     axes.set(title=title, xlabel=x, ylabel="seconds per suggestion")
