@@ -54,7 +54,7 @@ format: $(VENV)/.dev ## Format the code and apply the safe fixes
 quality: $(VENV)/.dev ## Measure how good the results are on a few problems (3 seeds)
 	$(VENV)/bin/python benchmarks/quality.py --seeds 3
 
-bench: $(EXTRAS)/.extras ## Time suggestions beside BoTorch (ARGS='--sizes 50x4 200x16' for less than an hour)
+bench: $(EXTRAS)/.extras ## Time suggestions beside BoTorch, half an hour (ARGS='--sizes 50x4 200x16')
 	$(EXTRAS)/bin/python benchmarks/speed.py $(ARGS)
 
 docs: export NO_MKDOCS_2_WARNING := 1

@@ -319,7 +319,12 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", default=VARIANTS, choices=VARIANTS)
     parser.add_argument("--settings", nargs="*", type=setting, default=[], help="key=value, for nestbo.Settings")
     parser.add_argument("--skip-botorch", action="store_true")
-    parser.add_argument("--budget-seconds", type=float, default=math.inf, help="longest suggestion of BoTorch")
+    parser.add_argument(
+        "--budget-seconds",
+        type=float,
+        default=300.0,
+        help="longest suggestion of BoTorch, 300; what takes longer is left out",
+    )
     parser.add_argument("--json", type=Path, help="where to write the figures to")
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))

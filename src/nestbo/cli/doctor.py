@@ -27,7 +27,7 @@ from .codes import FAILED
 
 EXTRAS = {
     "bench": (("celer", "cma", "matplotlib", "sklearn"), "problems made from data, CMA-ES, figures"),
-    "botorch": (("botorch",), "methods for comparison that need PyTorch"),
+    "botorch": (("botorch",), "suggestions timed beside BoTorch: make bench"),
     "dask": (("distributed",), "evaluations on a cluster: --dask"),
     "mujoco": (("gymnasium", "mujoco"), "robots as problems"),
     "report": (("plotly",), "nestbo report"),
