@@ -263,6 +263,48 @@ def test_a_climb_ends_where_the_slope_is_flat():
     np.testing.assert_allclose(gradient[free] / len(y), 0.0, atol=2e-3)
 
 
+@pytest.fixture
+def evaluations(monkeypatch):
+    """The likelihoods with gradient that were computed, one entry each."""
+    seen = []
+    plain = Likelihood.value_and_gradient
+
+    def counted(self, theta):
+        seen.append(theta)
+        return plain(self, theta)
+
+    monkeypatch.setattr(Likelihood, "value_and_gradient", counted)
+    return seen
+
+
+def test_a_climb_from_its_own_end_costs_one_evaluation(evaluations):
+    """Where nothing is to be gained the start is taken as it is; from a poor start it climbs."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (80, 3))
+    y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.standard_normal(80)
+    start = default_start(3, BOUNDS, lengthscale=0.5)
+    hyper, reached = maximise(X, y, start, BOUNDS, iterations=50)
+    assert len(evaluations) > 3
+    evaluations.clear()
+    again, same = maximise(X, y, hyper, BOUNDS, iterations=50)
+    assert len(evaluations) == 1
+    assert np.array_equal(again.flat(), hyper.flat())
+    assert same == pytest.approx(reached, abs=1e-5)
+
+
+def test_what_pushes_out_of_the_box_is_no_gain(evaluations):
+    """Constant values want every hyperparameter at a bound: there the climb has ended, steep as it is."""
+    X = np.random.default_rng(0).uniform(-1, 1, (30, 2))
+    low, high = BOUNDS.log(2)
+    corner = Hyper.from_log(np.append(high[:2], [low[2], low[3]]))
+    gradient = Likelihood(X - X.mean(axis=0), np.zeros(30), mean=0.0).value_and_gradient(corner.log())[1] / 30
+    assert np.abs(gradient).max() > 0.1
+    evaluations.clear()
+    ended, _ = maximise(X, np.zeros(30), corner, BOUNDS, iterations=50, mean=0.0)
+    assert len(evaluations) == 1
+    assert np.allclose(ended.log(), corner.log())
+
+
 def test_a_climb_with_a_given_mean_climbs_that_likelihood():
     """What a climb reports is the likelihood at the mean that was given."""
     X, y, _ = data(20, 3)
