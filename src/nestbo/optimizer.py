@@ -30,7 +30,7 @@ from nestbo.events import Added, Asked, Embedded, Event, Extended, Failed, Opene
 from nestbo.header import changed_versions, header, must_match
 from nestbo.journal import Journal, replay
 from nestbo.propose import NoNewPoint, Suggestion, propose, recommend, tolerance
-from nestbo.result import Result, Status, summarise
+from nestbo.result import Result, Status, result_of
 from nestbo.rng import stream
 from nestbo.settings import Settings
 from nestbo.space import Space
@@ -290,14 +290,7 @@ class Optimizer:
 
     def result(self) -> Result:
         """What was found so far."""
-        state = self.state
-        with blas_threads(state.settings.blas_threads):
-            if state.stopped is not None:
-                return summarise(state, Status(state.stopped.status), state.stopped.message)
-            if len(state.outcomes) >= state.budget:
-                return summarise(state, Status.BUDGET, f"all {state.budget} evaluations of the budget are done")
-            message = f"{len(state.outcomes)} of {state.budget} evaluations are done, {len(state.pending)} are pending"
-            return summarise(state, Status.RUNNING, message)
+        return result_of(self.state)
 
     def close(self) -> None:
         """Close the journal and give up its lock."""

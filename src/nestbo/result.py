@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nestbo.errors import NestboError
+from nestbo.errors import JournalDamaged, NestboError
 from nestbo.events import Recommendation
 from nestbo.propose import recommend
 from nestbo.state import State
+from nestbo.threads import blas_threads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,8 +119,25 @@ class Result:
         return "\n".join(f"{name:>13}: {value}" for name, value in lines.items())
 
 
-def summarise(state: State, status: Status, message: str) -> Result:
-    """The result of a state."""
+def result_of(state: State) -> Result:
+    """The result of a run as far as it got, from its state alone: no journal is opened, and nothing is locked."""
+    with blas_threads(state.settings.blas_threads):
+        if state.stopped is not None:
+            if state.stopped.status not in set(Status):
+                raise JournalDamaged(
+                    f"the journal says that the run ended with status {state.stopped.status}, which does not exist: "
+                    "restore it from a copy, or upgrade nestbo"
+                )
+            return _summary(state, Status(state.stopped.status), state.stopped.message)
+        done = len(state.outcomes)
+        if done >= state.budget:
+            return _summary(state, Status.BUDGET, f"all {state.budget} evaluations of the budget are done")
+        message = f"{done} of {state.budget} evaluations are done, {len(state.pending)} are pending"
+        return _summary(state, Status.RUNNING, message)
+
+
+def _summary(state: State, status: Status, message: str) -> Result:
+    """The result of a state that has a status."""
     outcomes = state.outcomes
     observed = (
         (math.nan, None) if state.best is None else (state.best_value, state.space.user_point(state.point(state.best)))

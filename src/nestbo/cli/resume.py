@@ -11,12 +11,13 @@ from nestbo import journal
 from nestbo.errors import SettingsError
 from nestbo.events import Opened
 from nestbo.optimizer import Optimizer
+from nestbo.result import result_of
 from nestbo.space import Space
 
 from .codes import FAILED, WRONG, visible
 from .inputs import is_number, read_known
 from .session import How, add_known, carry_out, resume_command
-from .summary import finished, result_of
+from .summary import finished
 from .target import COMMAND, FORMS, PROBLEM, Target, parse
 
 

@@ -15,9 +15,7 @@ import typer
 from nestbo import journal
 from nestbo.errors import NestboError
 from nestbo.events import Opened
-from nestbo.result import Result, Status, summarise
-from nestbo.state import State
-from nestbo.threads import blas_threads
+from nestbo.result import Result, result_of
 
 from .codes import visible
 from .inputs import ABOUT, VALUE, labels
@@ -27,18 +25,6 @@ SHOWN = 20
 """Parameters that a summary lists."""
 REASONS = 3
 """Reasons of failures that a summary lists."""
-
-
-def result_of(state: State) -> Result:
-    """The result of a recorded run, without its lock."""
-    with blas_threads(state.settings.blas_threads):
-        if state.stopped is not None:
-            return summarise(state, Status(state.stopped.status), state.stopped.message)
-        done = len(state.outcomes)
-        if done >= state.budget:
-            return summarise(state, Status.BUDGET, f"all {state.budget} evaluations of the budget are done")
-        message = f"{done} of {state.budget} evaluations are done, {len(state.pending)} are pending"
-        return summarise(state, Status.RUNNING, message)
 
 
 def finished(result: Result, path: Path) -> None:

@@ -15,16 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nestbo import journal
-from nestbo.errors import JournalDamaged
 from nestbo.events import Asked, Embedded, Event, Failed, Opened, Restarted, Told
 from nestbo.report.records import Evaluation, Failure, Group, Member, Parameter, Reason, RunNumbers, Stage
 from nestbo.report.thinning import bars, changes, curve, thinned
 from nestbo.report.times import spans, times
-from nestbo.result import Result, Status
-from nestbo.result import summarise as result_of
+from nestbo.result import result_of
 from nestbo.space import Space
 from nestbo.state import State
-from nestbo.threads import blas_threads
 
 Array = NDArray[np.float64]
 
@@ -49,7 +46,7 @@ def numbers(events: Sequence[Event], state: State, name: str) -> RunNumbers:
         name: What to call it.
     """
     opened = next(event for event in events if isinstance(event, Opened))
-    result = _result(state)
+    result = result_of(state)
     recommended = result.recommendation
     trial = state.best if recommended is None else recommended.trial
     done = _evaluations(events, state)
@@ -110,23 +107,6 @@ def labels(names: Sequence[str]) -> list[str]:
             label = f"{name} ({count})"
         found.append(label)
     return found
-
-
-def _result(state: State) -> Result:
-    """The result as `Optimizer.result` gives it."""
-    with blas_threads(state.settings.blas_threads):
-        if state.stopped is not None:
-            if state.stopped.status not in set(Status):
-                raise JournalDamaged(
-                    f"the journal says that the run ended with status {state.stopped.status}, which does not exist: "
-                    "restore it from a copy, or upgrade nestbo"
-                )
-            return result_of(state, Status(state.stopped.status), state.stopped.message)
-        count = len(state.outcomes)
-        if count >= state.budget:
-            return result_of(state, Status.BUDGET, f"all {state.budget} evaluations of the budget are done")
-        message = f"{count} of {state.budget} evaluations are done, {len(state.pending)} are pending"
-        return result_of(state, Status.RUNNING, message)
 
 
 def _evaluations(events: Iterable[Event], state: State) -> tuple[Evaluation, ...]:
