@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from commandline import target
+from commandline import command, target
 
 from nestbo.errors import ObjectiveError, SettingsError
 from nestbo.evaluation import Failure
@@ -66,7 +66,7 @@ def test_functions_are_found(spec, expected):
     """In a file, with what lies beside it; in a class; in a module of this folder; in an installed one."""
     found = target.parse(spec)
     assert found.spec == spec
-    assert not found.is_program
+    assert not isinstance(found.task, command.ProgramTask)
     if expected is not None:
         assert value(spec).value == expected
 

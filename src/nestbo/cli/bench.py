@@ -111,7 +111,8 @@ def bench_paper(
     if report.runs or not experiment.problems:
         try:
             paths = experiment.draw(report.runs, folder / "figures")
-            _echo([f"The paper: {experiment.claims}", *experiment.notes, *experiment.conclusions(report.runs)])
+            paper = [f"Reruns: {experiment.reruns}", f"The paper: {experiment.claims}"]
+            _echo([*paper, *experiment.notes, *experiment.conclusions(report.runs)])
             _echo(str(path) for path in paths)
         except NestboError as error:
             if not report.failures:

@@ -46,11 +46,6 @@ class Target:
     space: Space | None = None
 
     @property
-    def is_program(self) -> bool:
-        """Whether it is an external program."""
-        return isinstance(self.task, ProgramTask)
-
-    @property
     def slug(self) -> str:
         """A word for file names.
 
