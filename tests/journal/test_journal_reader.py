@@ -1,6 +1,7 @@
 """The reader, fed with damaged files: it invents nothing, hides nothing, and raises only errors of ours."""
 
 import logging
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from journal_runs import SETTINGS, QuickDisk, bowl, trace
 
 import nestbo
-from nestbo.errors import JournalDamaged, JournalError
+from nestbo.codec import HEADER
+from nestbo.errors import JournalDamaged, JournalError, JournalFormatError
 from nestbo.journal import Journal, read
 
 
@@ -19,13 +21,12 @@ class Sample:
 
     data: bytes
     lines: list[bytes]
-    events: list[bytes]
     path: object
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
-    """A journal with all that a small run has."""
+    """A journal with all that a small run has, and no times in it: the same bytes whenever the tests are run."""
     path = tmp_path_factory.mktemp("reader") / "run.jsonl"
     keep, Journal.disk = Journal.disk, QuickDisk()
     try:
@@ -36,8 +37,8 @@ def sample(tmp_path_factory):
             opt.fail(opt.ask(), "unlucky")
     finally:
         Journal.disk = keep
-    data = path.read_bytes()
-    return Sample(data, data.splitlines(keepends=True), trace(read(path)), path.with_name("damaged.jsonl"))
+    lines = trace(read(path))
+    return Sample(b"".join(lines), lines, path.with_name("damaged.jsonl"))
 
 
 def of_bytes(change):
@@ -95,13 +96,15 @@ def test_a_damaged_journal_is_read_up_to_a_torn_line_or_refused(sample, happened
         found = trace(read(sample.path))
     except JournalError as error:
         assert not messages
-        assert isinstance(error, JournalDamaged) or damaged.count(b"\n") == 0  # noqa: PT017 - it need not be raised
+        # A number that lands where the format stands makes it look like a journal of a later version.
+        later = isinstance(error, JournalFormatError) and re.match(re.escape(HEADER) + rb"\d", damaged)
+        assert isinstance(error, JournalDamaged) or later or damaged.count(b"\n") == 0  # noqa: PT017 - it need not be raised
         # Nothing is refused that is whole.
         assert not damaged or damaged not in {b"".join(sample.lines[:n]) for n in range(1, len(sample.lines) + 1)}
         return
     finally:
         log.removeHandler(handler)
-    assert found == sample.events[: len(found)]
+    assert found == sample.lines[: len(found)]
     kept = b"".join(sample.lines[: len(found)])
     assert damaged.startswith(kept), "whatever is read was written so"
     assert b"\n" not in damaged[len(kept) :], "no complete line is left out"
