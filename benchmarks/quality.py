@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
@@ -112,7 +113,7 @@ def load(path: Path) -> dict[str, Cell]:
     return cells
 
 
-def run(cells: list[Cell], jobs: int, out: Path) -> list[Cell]:
+def run(cells: list[Cell], jobs: int, out: Path, one: Callable[[Cell], Cell] = run_cell) -> list[Cell]:
     """Run cells in parallel, saving each when it is done; returns those that did not fail."""
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))  # inherited by the workers, which import NumPy afresh
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +121,7 @@ def run(cells: list[Cell], jobs: int, out: Path) -> list[Cell]:
     finished: list[Cell] = []
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool, out.open("a") as file:
         file.write("\n" if torn else "")  # a line cut short must not swallow the next
-        futures = {pool.submit(run_cell, cell): cell for cell in cells}
+        futures = {pool.submit(one, cell): cell for cell in cells}
         for count, future in enumerate(as_completed(futures), 1):
             cell = futures[future]
             head = f"[{count}/{len(cells)}] {cell.problem} {cell.method} seed {cell.seed}:"

@@ -16,7 +16,7 @@ LAYERS = {
         *["parameters", "bounds", "space", "embedding", "theory", "schedule", "region", "standardize"],
         *["gp.hyper", "gp.kernel", "gp.fit", "gp.posterior", "gp", "thompson"],
     ],
-    "algorithm": ["settings", "events", "records", "state", "propose"],
+    "algorithm": ["settings", "events", "chain", "records", "state", "propose"],
     "shells": [
         "result",
         "progress",
@@ -27,6 +27,7 @@ LAYERS = {
         "header",
         "evaluation",
         "workers",
+        "executors",
         "optimizer",
         "loop",
         "minimize",

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -103,7 +104,10 @@ def test_the_function_may_write_to_its_point():
         ({"catch": (KeyboardInterrupt,)}, "catch must be exception types"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0: choose"),
         ({"workers": 0}, "workers must be .*, got 0"),
-        ({"workers": map}, r"workers must be a number of processes .*, got <class 'map'>: .* use Optimizer.ask_many"),
+        ({"workers": map}, "a function like map evaluates several points at a time: say how many with batch_size"),
+        ({"workers": ThreadPoolExecutor}, "workers must be .*, got <class 'concurrent"),
+        ({"max_pending": 4}, "max_pending=4 is for an executor: leave it out"),
+        ({"workers": map, "batch_size": 2, "timeout": 3.0}, "timeout needs worker processes of nestbo's own"),
         ({"timeout": -1.0}, "timeout must be a number of at least 0.001, got -1.0: give"),
         ({"workers": 2, "fun": lambda x: x}, "fun cannot be sent to worker processes .* top of a module"),
         ({"max_time": -1.0}, "max_time must be a number of at least 0, got -1.0: give"),

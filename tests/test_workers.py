@@ -320,10 +320,10 @@ def test_processes_are_counted():
     assert process_count(-1) == (getattr(os, "process_cpu_count", os.cpu_count)() or 1)
 
 
-@pytest.mark.parametrize("workers", [0, -2, 1.5, True, None, "2", map, ThreadPoolExecutor])
+@pytest.mark.parametrize("workers", [0, -2, 1.5, True, None, "2", ThreadPoolExecutor])
 def test_workers_that_are_no_number_are_refused(workers):
-    """The message says what is supported, and what to use for the rest."""
-    with pytest.raises(SettingsError, match=r"workers must be a number of processes .* use Optimizer\.ask_many"):
+    """The message says what is supported; the class of an executor is not an executor."""
+    with pytest.raises(SettingsError, match=r"workers must be a number of processes .* an executor .* a function like"):
         process_count(workers)
 
 

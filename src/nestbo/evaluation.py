@@ -4,11 +4,15 @@
 is the simplest one.
 """
 
+import pickle
 import time
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from nestbo.errors import ObjectiveError
 from nestbo.trial import checked_value
 
 
@@ -40,7 +44,56 @@ class Raised:
     error: BaseException
 
 
-Outcome = Value | Failure | Raised
+@dataclass(frozen=True)
+class Lost:
+    """An evaluation that was lost with its worker, through no fault of its own: it has to be made again."""
+
+    trial: int
+    reason: str
+    worker: str | None = None
+
+
+Outcome = Value | Failure | Raised | Lost
+
+
+@dataclass(frozen=True)
+class Remote:
+    """An exception on its way from where it was raised.
+
+    Attributes:
+        trial: The trial that raised it.
+        pickled: The exception; None if it does not survive that.
+        text: The exception in one line.
+        trace: Its traceback.
+        worker: Where.
+    """
+
+    trial: int
+    pickled: bytes | None
+    text: str
+    trace: str
+    worker: str
+
+    @classmethod
+    def of(cls, error: BaseException, trial: int, worker: str) -> Self:
+        """Pack an exception."""
+        try:
+            pickled = pickle.dumps(error)
+            pickle.loads(pickled)  # noqa: S301 - our own; exceptions with arguments of their own often fail here
+        except Exception:  # noqa: BLE001 - whatever a user's exception raises
+            pickled = None
+        text = traceback.format_exception_only(error)[-1].strip()
+        return cls(trial, pickled, text, "".join(traceback.format_exception(error)), worker)
+
+    def raised(self) -> Raised:
+        """Unpack it, with the traceback as a note."""
+        error: BaseException = ObjectiveError(
+            f"the function raised {self.text}: mend it, or name the exception in catch"
+        )
+        with suppress(Exception):  # a class that only the worker could import
+            error = error if self.pickled is None else pickle.loads(self.pickled)  # noqa: S301 - from a worker
+        error.add_note(f"raised in {self.worker}, trial {self.trial}:\n{self.trace}")
+        return Raised(self.trial, error)
 
 
 @dataclass(frozen=True)
@@ -66,6 +119,13 @@ class Task:
             return Failure(trial, f"{type(error).__name__}: {error}", time.perf_counter() - began, worker)
         return Value(trial, checked_value(value), time.perf_counter() - began, worker)
 
+    def answer(self, trial: int, point: Any, worker: str) -> Value | Failure | Remote:
+        """Evaluate one point far away: whatever it raises is packed."""
+        try:
+            return self.evaluate(trial, point, worker)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the run is
+            return Remote.of(error, trial, worker)
+
 
 class Evaluator(Protocol):
     """A place where evaluations run. It is open within a `with` block, and nothing runs after that."""
@@ -82,7 +142,7 @@ class Evaluator(Protocol):
         """Begin an evaluation."""
 
     def wait(self) -> list[Outcome]:
-        """The outcomes that are there, at least one if anything is running; `Raised` come last."""
+        """Wait until there are outcomes, in the order in which they came, or more room; a `Raised` comes last."""
 
     def __enter__(self) -> Self: ...
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nestbo.errors import SpaceExhausted
-from nestbo.evaluation import Evaluator, Failure, Outcome, Raised, Value
+from nestbo.evaluation import Evaluator, Failure, Lost, Outcome, Raised, Value
 from nestbo.optimizer import Optimizer
 from nestbo.progress import Progress
 from nestbo.result import Result, Status
@@ -17,6 +17,9 @@ from nestbo.trial import Trial
 
 End = tuple[Status, str]
 """Why a run ends, as a status and in words."""
+GROUP = 32
+"""With more places than this, evaluations are proposed several at a time, once a GROUP-th of the places is free: a fit
+serves them all, so that a thousand workers can be kept busy, and on average less than 2% of them wait for others."""
 
 
 @dataclass(kw_only=True)
@@ -34,6 +37,8 @@ class Loop:
         asked: Trials so far.
         spent: Seconds that it took to propose them.
         queue: Trials that were asked for and have not begun.
+        arrived: Outcomes that have not been told. They are told one by one, and what can be asked for is asked for
+            after each: so a run depends on the order in which evaluations end, not on which are found together.
     """
 
     optimizer: Optimizer
@@ -46,6 +51,7 @@ class Loop:
     asked: int = 0
     spent: float = 0.0
     queue: deque[Trial] = field(default_factory=deque)
+    arrived: deque[Outcome] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.deadline = time.monotonic() + self.max_time
@@ -75,16 +81,20 @@ class Loop:
         no_more: End | None = None
         while True:
             no_more = no_more or self._begin()
-            if not self.evaluator.running:
-                return no_more
-            end = self._take(self.evaluator.wait())
+            if not self.arrived:
+                if not self.evaluator.running:
+                    return no_more
+                self.arrived.extend(self.evaluator.wait())
+            end = self._take()
             if end is not None:
+                while self.arrived:
+                    self._tell(self.arrived.popleft())
                 return end
 
     def _begin(self) -> End | None:
         """Begin evaluations while there are places; a reason if no other will ever begin."""
-        while self.evaluator.free:
-            if not self.queue and (not self.optimizer.remaining or (self.batch and self.evaluator.running)):
+        while (free := self.evaluator.free - len(self.arrived)) > 0:
+            if not self.queue and not self._may_ask(free):
                 return None
             end = self._timed_out() or (None if self.queue else self._ask())
             if end is not None:
@@ -93,30 +103,44 @@ class Loop:
             self.evaluator.submit(trial.id, self.optimizer.space.user_point(trial.x))
         return None
 
+    def _may_ask(self, free: int) -> bool:
+        """Whether to ask for more while so many places are free."""
+        if self.batch:
+            return self.optimizer.remaining > 0 and not self.evaluator.running and not self.arrived
+        return 0 < min(self.optimizer.unclaimed or self._together, self.optimizer.remaining) <= free
+
+    @property
+    def _together(self) -> int:
+        """Evaluations that are proposed at a time."""
+        return self.batch or max(1, (self.evaluator.free + self.evaluator.running) // GROUP)
+
     def _ask(self) -> End | None:
         """Queue the next trials, or find the end of the space."""
-        optimizer, batch = self.optimizer, self.batch or 1
+        optimizer = self.optimizer
         # What is left of a batch is completed first, as an uninterrupted run would have done.
-        count = optimizer.unclaimed or min(batch, optimizer.remaining, max(1, optimizer.state.untried))
+        count = optimizer.unclaimed or min(self._together, optimizer.remaining, max(1, optimizer.state.untried))
         began = time.perf_counter()
         try:
-            self.queue.extend(optimizer.ask_many(int(count), synchronous=batch > 1))
+            self.queue.extend(optimizer.ask_many(int(count), synchronous=(self.batch or 1) > 1))
         except SpaceExhausted as error:
             return Status.SPACE, str(error)
         self.asked += int(count)
         self.spent += time.perf_counter() - began
         return None
 
-    def _take(self, outcomes: list[Outcome]) -> End | None:
-        """Tell outcomes, all of them even if one is a reason to stop."""
-        end: End | None = None
-        for outcome in outcomes:
-            self._tell(outcome)
-            self._show()
-            if end is None:
-                called_back = self._called_back()
-                end = self._reached() or self._failing() or called_back
-        return end
+    def _take(self) -> End | None:
+        """Tell the outcome that came first; a reason if that ends the run. `Raised` comes last, before anything new."""
+        if not self.arrived:
+            return None
+        if isinstance(self.arrived[-1], Raised):
+            while True:
+                self._tell(self.arrived.popleft())
+        self._tell(outcome := self.arrived.popleft())
+        if isinstance(outcome, Lost):
+            return None
+        self._show()
+        called_back = self._called_back()
+        return self._reached() or self._failing() or called_back
 
     def _tell(self, outcome: Outcome) -> None:
         """One outcome, told, failed or raised."""
@@ -125,6 +149,8 @@ class Loop:
                 self.optimizer.tell(outcome.trial, outcome.value, seconds=outcome.seconds, worker=outcome.worker)
             case Failure():
                 self.optimizer.fail(outcome.trial, outcome.reason, seconds=outcome.seconds, worker=outcome.worker)
+            case Lost():
+                self.optimizer.fail(outcome.trial, outcome.reason, retry=True, worker=outcome.worker)
             case Raised():
                 raise outcome.error
 

@@ -2,7 +2,8 @@
 
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -11,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from nestbo.embedding import whole
 from nestbo.errors import JournalWriteError, SettingsError
-from nestbo.evaluation import Task, ThisProcess
+from nestbo.evaluation import Evaluator, Task, ThisProcess
+from nestbo.executors import Futures, Mapped
 from nestbo.header import checked_settings
 from nestbo.journal import recorded
 from nestbo.loop import Loop
@@ -35,7 +37,8 @@ def minimize(
     args: tuple[Any, ...] = (),
     rng: SupportsIndex | np.random.Generator | None = None,
     x0: ArrayLike | Mapping[str, float] | None = None,
-    workers: int = 1,
+    workers: int | Executor | Callable[..., Iterable[Any]] = 1,
+    max_pending: int | None = None,
     timeout: float | None = None,
     batch_size: int | None = None,
     callback: Callable[[Result], object] | None = None,
@@ -60,6 +63,9 @@ def minimize(
         workers: 1 evaluates in this process. More is a number of worker processes, -1 one per processor: a new point is
             proposed the moment an evaluation ends. fun must be importable and the call be under
             `if __name__ == "__main__":`. BLAS uses one thread in each worker unless the environment says otherwise.
+            Or a `concurrent.futures.Executor`, which decides where that is (threads, processes, Dask, MPI, Ray): it is
+            used in the same way, and left open. Or a function like `map`, which gets `batch_size` points at a time.
+        max_pending: Evaluations that are out at a time on an executor; None for as many as it has workers.
         timeout: Seconds after which an evaluation is given up: its process is killed and it counts as failed. With
             workers=1 there is one worker process then.
         batch_size: Evaluations that are proposed together. Their results enter the model together, so the run does not
@@ -83,20 +89,18 @@ def minimize(
     (15, True)
     """
     _check(fun, catch, callback)
-    count = process_count(workers)
     batch = None if batch_size is None else whole("batch_size", batch_size, least=1)
     seconds = math.inf if max_time is None else _number("max_time", max_time, least=0.0)
     patience = math.inf if timeout is None else _number("timeout", timeout, least=SHORTEST)
     goal = -math.inf if target is None else _number("target", target, least=-math.inf)
     # Like scipy, which takes a single argument for a tuple of one.
     task = Task(fun, args if isinstance(args, tuple) else (args,), catch if isinstance(catch, tuple) else (catch,))
-    sent = pickled(task) if count > 1 or timeout is not None else None
+    place = _place(task, workers, max_pending=max_pending, batch=batch, timeout=patience)
     optimizer = _open(fun, bounds, budget, rng=rng, x0=x0, journal=journal, noisy=noisy, settings=settings, known=known)
     with optimizer:
-        busy = min(count, batch or count, optimizer.remaining)
         loop = Loop(
             optimizer=optimizer,
-            evaluator=ThisProcess(task) if sent is None else ProcessPool(sent, busy, timeout=patience),
+            evaluator=place(optimizer.remaining),
             batch=batch,
             callback=callback,
             progress=ProgressLine() if progress else None,
@@ -108,6 +112,39 @@ def minimize(
         except JournalWriteError as error:
             error.result = optimizer.result()
             raise
+
+
+def _place(
+    task: Task,
+    workers: int | Executor | Callable[..., Iterable[Any]],
+    *,
+    max_pending: int | None,
+    batch: int | None,
+    timeout: float,
+) -> Callable[[int], Evaluator]:
+    """Where evaluations are made, as a function of how many there are at most; what is wrong is found out here."""
+    if max_pending is not None:
+        max_pending = whole("max_pending", max_pending, least=1)
+        if not isinstance(workers, Executor):
+            raise SettingsError(f"max_pending={max_pending} is for an executor: leave it out, or give one as workers")
+    if timeout < math.inf and (isinstance(workers, Executor) or callable(workers)):
+        raise SettingsError(
+            "timeout needs worker processes of nestbo's own, which it can kill: use workers=N, or let the function end "
+            "by itself"
+        )
+    if isinstance(workers, Executor):
+        futures = Futures(task, workers, limit=max_pending or batch)
+        return lambda _most: futures
+    if callable(workers) and not (isinstance(workers, type) and issubclass(workers, Executor)):
+        if batch is None:
+            raise SettingsError("a function like map evaluates several points at a time: say how many with batch_size")
+        mapped = Mapped(task, workers, batch)
+        return lambda _most: mapped
+    count = process_count(workers)
+    if count == 1 and timeout == math.inf:
+        return lambda _most: ThisProcess(task)
+    sent = pickled(task)
+    return lambda most: ProcessPool(sent, min(count, batch or count, most), timeout=timeout)
 
 
 def _open(

@@ -7,7 +7,7 @@ worker  "hello"            it has imported the user's script and nestbo
 parent  pickled Task       once per worker, however many points follow
 worker  "ready"            or _Unusable, if the task cannot be unpickled there
 parent  (trial, point)
-worker  Value, Failure     or _Remote: an exception to be raised in the parent
+worker  Value, Failure     or Remote: an exception to be raised in the parent
 ```
 
 Workers are never plain forks: a fork would share the journal's file and the state of BLAS threads. Each leads a process
@@ -34,8 +34,8 @@ from typing import Any, Self
 
 from threadpoolctl import threadpool_limits
 
-from nestbo.errors import ObjectiveError, SettingsError
-from nestbo.evaluation import Failure, Outcome, Raised, Task, Value
+from nestbo.errors import SettingsError
+from nestbo.evaluation import Failure, Outcome, Raised, Remote, Task
 
 GRACE = 2.0
 """Seconds that an idle worker has to leave by itself."""
@@ -53,7 +53,7 @@ THREADS = (
 )
 """What tells libraries how many threads to use."""
 
-_GUARD = (
+GUARD = (
     'worker processes import the script that starts them: put its call of minimize under `if __name__ == "__main__":`'
 )
 
@@ -62,7 +62,7 @@ def pickled(task: Task) -> bytes:
     """A task for worker processes; an error that says what to do if it cannot be sent to them."""
     # multiprocessing itself looks at this mark: it is there while a worker imports the script.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise SettingsError(f"minimize was called while a worker process was starting, which has no end: {_GUARD}")
+        raise SettingsError(f"minimize was called while a worker process was starting, which has no end: {GUARD}")
     for name in ("fun", "args", "catch"):
         try:
             pickle.dumps(getattr(task, name))
@@ -87,8 +87,8 @@ def process_count(workers: object) -> int:
         if count >= 1:
             return count
     raise SettingsError(
-        f"workers must be a number of processes (1, 2, ... or -1 for one per processor), got {workers!r:.60}: only "
-        "that is supported; to run evaluations elsewhere, use Optimizer.ask_many"
+        f"workers must be a number of processes (1, 2, ... or -1 for one per processor), an executor such as "
+        f"ThreadPoolExecutor(4), or a function like map, got {workers!r:.60}: give one of these"
     )
 
 
@@ -219,7 +219,7 @@ class ProcessPool:
             here.close()
             raise SettingsError(
                 f"a worker process could not be started ({error}): use fewer if the system has no room for more. If it "
-                f"was the first: {_GUARD}"
+                f"was the first: {GUARD}"
             ) from error
         finally:
             there.close()
@@ -262,8 +262,8 @@ class ProcessPool:
                 "file) that can be imported, not in a notebook or on the command line, or evaluate with workers=1"
             )
         worker.trial, worker.point, worker.began = None, None, math.inf
-        if isinstance(message, _Remote):
-            return Raised(message.trial, message.error())
+        if isinstance(message, Remote):
+            return message.raised()
         return message  # type: ignore[return-value]  # Value | Failure, nothing else is sent
 
     def _lost(self, worker: _Worker) -> Outcome | None:
@@ -274,7 +274,7 @@ class ProcessPool:
             if not self._proven or self._stillborn >= STILLBORN:
                 raise SettingsError(
                     f"{reason}, before it could evaluate anything; it may have said why on standard error. Most often "
-                    f"the reason is this: {_GUARD}"
+                    f"the reason is this: {GUARD}"
                 )
         new = self._replace(worker)
         if worker.trial is None:
@@ -326,46 +326,6 @@ class _Unusable:
     reason: str
 
 
-@dataclass(frozen=True)
-class _Remote:
-    """An exception on its way to the parent.
-
-    Attributes:
-        trial: The trial that raised it.
-        pickled: The exception; None if it does not survive that.
-        text: The exception in one line.
-        trace: Its traceback.
-        worker: Where.
-    """
-
-    trial: int
-    pickled: bytes | None
-    text: str
-    trace: str
-    worker: str
-
-    @classmethod
-    def of(cls, error: BaseException, trial: int, worker: str) -> Self:
-        """Pack an exception."""
-        try:
-            pickled = pickle.dumps(error)
-            pickle.loads(pickled)  # noqa: S301 - our own; exceptions with arguments of their own often fail here
-        except Exception:  # noqa: BLE001 - whatever a user's exception raises
-            pickled = None
-        text = traceback.format_exception_only(error)[-1].strip()
-        return cls(trial, pickled, text, "".join(traceback.format_exception(error)), worker)
-
-    def error(self) -> BaseException:
-        """Unpack it, with the traceback as a note."""
-        error: BaseException = ObjectiveError(
-            f"the function raised {self.text}: mend it, or name the exception in catch"
-        )
-        if self.pickled is not None:
-            error = pickle.loads(self.pickled)  # noqa: S301 - from our own worker
-        error.add_note(f"raised in {self.worker}, trial {self.trial}:\n{self.trace}")
-        return error
-
-
 def _work(connection: Connection, name: str, environment: dict[str, str], limited: bool) -> None:
     """The life of a worker process."""
     # Ctrl-C is the parent's business. A handler of ours, unlike SIG_IGN, is not inherited by programs fun starts.
@@ -393,15 +353,7 @@ def _work(connection: Connection, name: str, environment: dict[str, str], limite
         connection.send("ready")
         while (message := inbox.get()) is not None:
             trial, point = pickle.loads(message)  # noqa: S301 - from our own parent
-            connection.send(_answer(task, trial, point, name))
-
-
-def _answer(task: Task, trial: int, point: Any, name: str) -> Value | Failure | _Remote:
-    """One evaluation, with whatever it raises."""
-    try:
-        return task.evaluate(trial, point, name)
-    except BaseException as error:  # noqa: BLE001 - it is raised in the parent
-        return _Remote.of(error, trial, name)
+            connection.send(task.answer(trial, point, name))
 
 
 def _listen(connection: Connection, inbox: "queue.SimpleQueue[bytes | None]") -> None:

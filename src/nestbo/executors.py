@@ -1,0 +1,388 @@
+"""Evaluation on an executor of the user's: threads, processes, a cluster; or through a function like `map`.
+
+The executor is never shut down here. What it has begun cannot be ended from here either, so after
+Ctrl-C an evaluation runs to its end there, unheard. Its trial is pending, and comes first when the run goes on.
+
+What an executor raises is told apart from what the function raises, which travels as a `Remote`:
+
+- *A process died with the evaluation* (`DEATHS`): the trial has failed. Dask and Ray have tried it elsewhere by then.
+- *A `ProcessPoolExecutor` broke*: one of its processes died, and it does not say with which evaluation. All that were
+  out are made again, each in a pool of one process (`OneEach`), so that the next death fails one trial and no other.
+- *An evaluation was cancelled*, say since the scheduler was restarted: it is made again, a few times.
+- *Anything else*: the executor does not suit the function, and the run ends; if it has done so before, it is trouble
+  that may pass, and the evaluation is made again, a few times.
+"""
+
+import importlib
+import os
+import pickle
+import platform
+import queue
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+from nestbo.errors import NestboError, SettingsError
+from nestbo.evaluation import Failure, Lost, Outcome, Raised, Remote, Task, Value
+from nestbo.workers import GUARD, pickled
+
+DEATHS = {"KilledWorker", "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError"}
+"""Exceptions of Dask and Ray that mean that the process died, by name: to import them would import these libraries."""
+LOSSES = 3
+"""Times that an evaluation is made again after it was lost."""
+REFRESH = 1.0
+"""Seconds between two looks at how large a cluster is."""
+
+
+class Futures:
+    """Evaluates on an executor.
+
+    Args:
+        task: What to evaluate.
+        executor: Where.
+        limit: Evaluations that are out at a time; None for as many as the executor has workers, also if that changes.
+    """
+
+    def __init__(self, task: Task, executor: Executor, *, limit: int | None = None) -> None:
+        self._places = _Places(executor, limit)
+        self._work = _portable(task, executor)
+        self._executor = executor
+        self._spare: OneEach | None = None
+        self._out: dict[Future[Any], _Out] = {}
+        self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self._losses: Counter[int] = Counter()
+        self._proven = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        out, self._out = list(self._out), {}
+        for future in out:
+            future.cancel()
+        if self._spare is not None:
+            self._spare.shutdown()
+
+    @property
+    def free(self) -> int:
+        """Evaluations that can begin now; at least one may wait for a worker to come."""
+        return max(0, max(1, self._places.count()) - self.running)
+
+    @property
+    def running(self) -> int:
+        """Evaluations without an outcome."""
+        return len(self._out)
+
+    def submit(self, trial: int, point: Any) -> None:
+        """Begin an evaluation."""
+        # The last argument makes every call a different one: Dask answers equal ones from memory unless pure=False.
+        call = partial(evaluate, self._work, trial, point, uuid.uuid4().hex)
+        try:
+            future = (self._spare or self._executor).submit(call)
+        except BrokenExecutor as error:
+            future = self._repaired(error).submit(call)
+        except RuntimeError as error:
+            raise NestboError(f"the executor takes no evaluation ({error}): give one that was not shut down") from error
+        self._out[future] = _Out(trial, time.monotonic(), alone=self._spare is not None)
+        future.add_done_callback(self._done.put)
+
+    def wait(self) -> list[Outcome]:
+        """The outcomes that are there, `Raised` last; none if the executor has more room than before."""
+        before = self._places.count()
+        while True:
+            try:
+                done = [self._done.get(timeout=REFRESH if self._places.elastic else None)]
+                break
+            except queue.Empty:
+                if self._places.count() > before:
+                    return []
+        with suppress(queue.Empty):
+            while True:
+                done.append(self._done.get_nowait())
+        outcomes = [self._outcome(future, self._out.pop(future)) for future in done]
+        return sorted(outcomes, key=lambda outcome: isinstance(outcome, Raised))
+
+    def _outcome(self, future: "Future[Any]", out: "_Out") -> Outcome:
+        """What became of an evaluation."""
+        try:
+            answer: Value | Failure | Remote = future.result()
+        except CancelledError:
+            return self._again(out, "the executor has cancelled the evaluation", NestboError)
+        except BrokenExecutor as error:
+            return self._broken(error, out)
+        except BaseException as error:  # noqa: BLE001 - whatever an executor raises
+            text = f"{type(error).__name__}: {error}"
+            if type(error).__name__ in DEATHS:
+                return Failure(out.trial, f"the worker process died: {text}", out.seconds)
+            if not self._proven:
+                return Raised(out.trial, _unsuitable(error))
+            return self._again(out, f"the executor had trouble with the evaluation ({text})", None)
+        self._proven = True
+        self._losses.pop(out.trial, None)
+        return answer.raised() if isinstance(answer, Remote) else answer
+
+    def _again(self, out: "_Out", reason: str, final: type[NestboError] | None) -> Outcome:
+        """The evaluation is lost; too often, and it has failed, or the run ends with an error."""
+        self._losses[out.trial] += 1
+        if self._losses[out.trial] <= LOSSES:
+            return Lost(out.trial, reason)
+        often = f"{reason}, {self._losses.pop(out.trial)} times in a row"
+        if final is None:
+            return Failure(out.trial, often, out.seconds)
+        return Raised(out.trial, final(f"{often} (trial {out.trial}): see to it, then continue the run"))
+
+    def _broken(self, error: BrokenExecutor, out: "_Out") -> Outcome:
+        """A process died. In a pool of its own that was with this evaluation, else perhaps."""
+        if out.alone:
+            return Failure(out.trial, "the worker process died (out of memory, perhaps)", out.seconds)
+        try:
+            self._repaired(error)
+        except NestboError as no_more:
+            return Raised(out.trial, no_more)
+        return Lost(out.trial, "a process of the pool died, perhaps with another evaluation")
+
+    def _repaired(self, error: BrokenExecutor) -> "OneEach":
+        """What takes the place of a pool that broke."""
+        if self._spare is None:
+            if not isinstance(self._executor, ProcessPoolExecutor):
+                raise NestboError(
+                    f"the executor broke ({type(error).__name__}: {error}): make a new one and continue the run"
+                ) from error
+            self._spare = OneEach(self._executor)
+        return self._spare
+
+
+class Mapped:
+    """Evaluates a batch at a time, by a function like `map`.
+
+    Args:
+        task: What to evaluate.
+        mapper: `mapper(function, iterable)`: the values of the function, in order.
+        size: Evaluations in a batch.
+    """
+
+    def __init__(self, task: Task, mapper: Callable[..., Iterable[Any]], size: int) -> None:
+        self._job = _Job(task)
+        self._mapper = mapper
+        self._size = size
+        self._waiting: list[tuple[int, Any]] = []
+        self._proven = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._waiting.clear()
+
+    @property
+    def free(self) -> int:
+        """Evaluations that the batch lacks."""
+        return self._size - len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Evaluations in the batch."""
+        return len(self._waiting)
+
+    def submit(self, trial: int, point: Any) -> None:
+        """Add an evaluation to the batch."""
+        self._waiting.append((trial, point))
+
+    def wait(self) -> list[Outcome]:
+        """Evaluate the batch. What the mapper itself raises ends the run."""
+        batch, self._waiting = self._waiting, []
+        try:
+            answers = list(self._mapper(self._job, batch))
+        except Exception as error:
+            if self._proven:
+                raise
+            raise _unsuitable(error) from error
+        expected = [trial for trial, _ in batch]
+        if [getattr(answer, "trial", None) for answer in answers] != expected:
+            raise SettingsError(
+                f"workers returned {len(answers)} values for {len(batch)} points, or in another order: it has to work "
+                "like map(function, points)"
+            )
+        self._proven = True
+        outcomes = [answer.raised() if isinstance(answer, Remote) else answer for answer in answers]
+        return sorted(outcomes, key=lambda outcome: isinstance(outcome, Raised))
+
+
+class OneEach(Executor):
+    """Pools of one process each, made like a pool that broke.
+
+    Args:
+        like: That pool: its context and initializer are used again.
+    """
+
+    def __init__(self, like: ProcessPoolExecutor) -> None:
+        self._like: Any = like
+        self._last: dict[ProcessPoolExecutor, Future[Any]] = {}
+        try:
+            self.submit(os.getpid).result()
+        except BrokenExecutor as error:
+            self.shutdown()
+            raise SettingsError(
+                f"the processes of the pool die before they evaluate anything ({error}); they may have said why on "
+                f"standard error. Most often the reason is this: {GUARD}"
+            ) from error
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """Let a process that is idle do it, or a new one."""
+        for pool, last in list(self._last.items()):
+            if last.done():
+                try:
+                    self._last[pool] = pool.submit(fn, *args, **kwargs)
+                except BrokenExecutor:
+                    del self._last[pool]
+                    pool.shutdown(wait=False)
+                    continue
+                return self._last[pool]
+        like = self._like
+        pool = ProcessPoolExecutor(
+            1,
+            mp_context=like._mp_context,  # noqa: SLF001 - there is no other way to make one like it
+            initializer=like._initializer,  # noqa: SLF001
+            initargs=like._initargs,  # noqa: SLF001
+            max_tasks_per_child=like._max_tasks_per_child,  # noqa: SLF001
+        )
+        self._last[pool] = pool.submit(fn, *args, **kwargs)
+        return self._last[pool]
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
+        """End all processes, also those that are evaluating."""
+        pools, self._last = list(self._last), {}
+        for pool in pools:
+            for process in list((getattr(pool, "_processes", None) or {}).values()):
+                process.kill()
+            pool.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+
+@dataclass(frozen=True)
+class _Out:
+    """An evaluation that is out: its trial, since when, and whether it has a process of its own."""
+
+    trial: int
+    since: float
+    alone: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been out."""
+        return time.monotonic() - self.since
+
+
+class _Places:
+    """How many evaluations may be out at a time on an executor."""
+
+    def __init__(self, executor: Any, limit: int | None) -> None:
+        self._cluster = executor._client if _is_dask(executor) and limit is None else None  # noqa: SLF001
+        self._count, self._seen = limit, 0.0
+        if limit is None and self._cluster is None:
+            named = (getattr(executor, name, None) for name in ("num_workers", "_max_workers"))
+            self._count = next((count for count in named if isinstance(count, int)), None)
+            if self._count is None:
+                raise SettingsError(
+                    f"{type(executor).__name__} does not say how many evaluations it runs at a time: give max_pending"
+                )
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the number may change."""
+        return self._cluster is not None
+
+    def count(self) -> int:
+        """The number; of a cluster, as of the last `REFRESH` seconds."""
+        if self._cluster is not None and time.monotonic() >= self._seen + REFRESH:
+            with suppress(Exception):  # the scheduler may be away for a while
+                self._count = sum(self._cluster.nthreads().values())
+            self._seen = time.monotonic()
+        return self._count or 0
+
+
+def _is_dask(executor: Executor) -> bool:
+    return type(executor).__module__.partition(".")[0] == "distributed"
+
+
+def _portable(task: Task, executor: Executor) -> Task | bytes:
+    """A task in the form in which it is sent: bytes where the executor's own way has drawbacks."""
+    if isinstance(executor, ProcessPoolExecutor) or type(executor).__module__.startswith("mpi4py"):
+        return pickled(task)  # now, rather than in a thread of the pool that cannot say what to do
+    if _is_dask(executor):
+        return by_value(task)
+    return task
+
+
+def by_value(task: Task) -> bytes:
+    """A task as bytes, which a worker that cannot read them survives, for machines that may lack the user's files.
+
+    A function of a module of the user's own travels with the code of that module; others are imported there.
+    """
+    cloudpickle: Any = importlib.import_module("cloudpickle")  # comes with distributed
+    fun: Any = task.fun
+    while isinstance(fun, partial):
+        fun = fun.func
+    module = sys.modules.get(getattr(fun, "__module__", None) or "")
+    own = module is not None and _is_users(module)
+    if own:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps(task))
+    except Exception as error:  # whatever a user's object raises
+        raise SettingsError(f"the function cannot be sent to the workers ({error}): define it in a module") from error
+    finally:
+        if own:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _is_users(module: ModuleType) -> bool:
+    """Whether a module belongs to nobody but the user. The script itself always travels."""
+    file, package = getattr(module, "__file__", None), module.__name__.partition(".")[0]
+    elsewhere = package in sys.stdlib_module_names or package in {"nestbo", "__main__", "__mp_main__"}
+    return file is not None and not elsewhere and not {"site-packages", "dist-packages"} & set(Path(file).parts)
+
+
+def _unsuitable(error: BaseException) -> SettingsError:
+    """What to say of an executor, or a mapper, that has not brought back a single value."""
+    return SettingsError(
+        f"the workers cannot evaluate the function ({type(error).__name__}: {error}): define it at the top of a module "
+        "that they can import, not as a lambda nor inside of another function"
+    )
+
+
+# From here on: what runs elsewhere.
+
+
+def evaluate(work: Task | bytes, trial: int, point: Any, _once: str) -> Value | Failure | Remote:
+    """Evaluate one point."""
+    worker = f"{platform.node()}, process {os.getpid()}"
+    try:
+        task = work if isinstance(work, Task) else _unpacked(work)
+    except BaseException as error:  # noqa: BLE001 - importing the user's module may raise anything
+        return Remote.of(_unsuitable(error), trial, worker)
+    return task.answer(trial, point, worker)
+
+
+@lru_cache(maxsize=4)
+def _unpacked(work: bytes) -> Task:
+    return pickle.loads(work)  # type: ignore[no-any-return]  # noqa: S301 - from whoever uses these workers
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A function of one argument, as mappers want it: can be pickled if the task can."""
+
+    task: Task
+
+    def __call__(self, item: tuple[int, Any]) -> Value | Failure | Remote:
+        """Evaluate one point."""
+        return evaluate(self.task, *item, "")
