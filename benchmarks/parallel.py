@@ -17,25 +17,29 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
-from quality import HARTMANN_LOCAL, Cell, best_at, load, run, say
 
 import nestbo
 import nestbo.optimizer
 from nestbo.bench import problems
 from nestbo.bench.statistics import wilson_interval
+from nestbo.events import Asked, Told
+from nestbo.journal import read
 from nestbo.propose import tolerance
 from nestbo.rng import stream
+from quality import HARTMANN_LOCAL, Cell, best_at, load, run, say
 
 PROBLEMS = ("branin2@500", "hartmann6@500")
+SLEEPING = "hartmann6@500"
 WORKERS = (1, 4, 8, 32)
 SPREAD = 0.5  # standard deviation of the logarithm of a duration: the slowest of 32 takes about eight times the fastest
 RULES = {
     "schedule": lambda tau, _q: tau,
     "half": lambda tau, q: tau + (q - 1) // 2,
     "plus": lambda tau, q: tau + q - 1,
-    "largest": lambda tau, q: max(tau, q),
+    "largest": max,
     "times": lambda tau, q: tau * q,
 }
 DEFAULT = "plus"
@@ -79,7 +83,10 @@ def quality(args: argparse.Namespace) -> None:
     cells += run([cell for cell in planned if cell.key not in saved], args.jobs, args.out, run_cell)
     for problem in args.problems:
         print(f"\n{problem} after {args.budget} evaluations")
-        print(f"{'workers':>8} {'tolerance':>10} {'seeds':>6} {'log10 regret, quartiles':>26} {'less one worker':>18}", end="")
+        print(
+            f"{'workers':>8} {'tolerance':>10} {'seeds':>6} {'log10 regret, quartiles':>26} {'less one worker':>18}",
+            end="",
+        )
         print(f" {'past local':>22}" if problem.startswith("hartmann6") else "")
         for workers, rule in kinds:
             print_kind(cells, problem, {"workers": workers, "rule": rule}, {"workers": 1, "rule": DEFAULT})
@@ -111,29 +118,35 @@ def log_regret(cells: list[Cell], problem: str) -> np.ndarray:
     return np.log10(np.maximum(regret, 1e-12))
 
 
+class Sleeper:
+    """A problem whose evaluations take their time."""
+
+    def __init__(self, problem: str, naps: np.ndarray) -> None:
+        self.problem = problems.get(problem, seed=0)
+        self.naps = iter(naps)
+
+    def __call__(self, x: np.ndarray) -> float:
+        """Sleep, then evaluate."""
+        time.sleep(next(self.naps))
+        return self.problem.evaluate(x)
+
+
 def efficiency(args: argparse.Namespace) -> None:
     """Print the share of time that real workers are busy while evaluations sleep."""
-    print(f"\nevaluations of {args.seconds:g} s on average (sleeping), hartmann6@500, {args.rounds} per worker")
-    print(f"{'workers':>8} {'evaluations':>12} {'wall, s':>9} {'speedup':>9} {'busy':>7} {'suggestion, ms':>15}")
-    problem = problems.get("hartmann6@500", seed=0)
+    print(f"\nevaluations that sleep {args.seconds:g} s on average, {args.rounds} per worker, of {SLEEPING}")
+    print(f"{'workers':>8} {'evaluations':>12} {'wall, s':>9} {'speedup':>9} {'busy':>7} {'suggestion, s':>14}")
     for workers in args.workers:
-        rng, budget = stream(0, "sleep", workers), args.rounds * workers
-        naps = iter(args.seconds * np.exp(SPREAD * rng.standard_normal(budget) - SPREAD**2 / 2))
-
-        def fun(x: np.ndarray, naps: "iter" = naps) -> float:
-            time.sleep(next(naps))
-            return problem.evaluate(x)
-
-        with ThreadPoolExecutor(workers) as pool:
-            began = time.perf_counter()
-            result = nestbo.minimize(fun, problem.space, budget=budget, rng=0, workers=pool)
-            wall = time.perf_counter() - began
-        evaluating = float(np.sum(result.history.seconds))
-        suggesting = 1e3 * float(np.mean(result.history.suggestion_seconds))
-        print(
-            f"{workers:>8} {budget:>12} {wall:>9.1f} {evaluating / wall:>9.2f} {evaluating / wall / workers:>7.1%} "
-            f"{suggesting:>15.1f}"
-        )
+        budget = args.rounds * workers
+        logs = stream(0, "naps", workers).standard_normal(budget)
+        fun = Sleeper(SLEEPING, args.seconds * np.exp(SPREAD * logs - SPREAD**2 / 2))
+        with TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
+            journal, began = Path(folder) / "run.jsonl", time.perf_counter()
+            nestbo.minimize(fun, fun.problem.space, budget, rng=0, workers=pool, journal=journal)
+            wall, events = time.perf_counter() - began, read(journal)
+        busy = sum(event.seconds for event in events if isinstance(event, Told))
+        spent = sum(event.seconds for event in events if isinstance(event, Asked))
+        share = f"{busy / wall / workers:.1%}"
+        print(f"{workers:>8} {budget:>12} {wall:>9.1f} {busy / wall:>9.2f} {share:>7} {spent / budget:>14.3f}")
 
 
 def main() -> int:
@@ -148,8 +161,8 @@ def main() -> int:
     add("--first-seed", type=int, default=0)
     add("--budget", type=int, default=500)
     add("--jobs", type=int, default=2)
-    add("--seconds", type=float, default=2.0, help="of an evaluation that sleeps")
-    add("--rounds", type=int, default=30, help="evaluations per worker")
+    add("--seconds", type=float, default=5.0, help="of an evaluation that sleeps")
+    add("--rounds", type=int, default=20, help="evaluations per worker")
     add("--out", type=Path, default=OUT)
     add("--reuse", action="store_true", help="take cells from --out where they are there")
     args = parser.parse_args()
