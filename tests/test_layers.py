@@ -27,6 +27,7 @@ LAYERS = {
         "header",
         "evaluation",
         "workers",
+        "pools",
         "executors",
         "optimizer",
         "loop",

@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -17,29 +18,25 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nestbo.embedding import Embedding, whole
+from nestbo.chain import first_region, next_region
+from nestbo.embedding import whole
 from nestbo.errors import (
     BudgetExhausted,
     JournalWriteError,
     NestboError,
     ObjectiveError,
     SettingsError,
-    SpaceExhausted,
 )
-from nestbo.events import Added, Asked, Embedded, Event, Extended, Failed, Opened, Restarted, Stopped, Told
+from nestbo.events import Added, Asked, Event, Extended, Failed, Opened, Restarted, Stopped, Told
 from nestbo.header import changed_versions, header, must_match
 from nestbo.journal import Journal, replay
-from nestbo.propose import NoNewPoint, Suggestion, propose, recommend, tolerance
+from nestbo.propose import propose_or_grow, recommend, tolerance
 from nestbo.result import Result, Status, result_of
-from nestbo.rng import stream
 from nestbo.settings import Settings
 from nestbo.space import Space
 from nestbo.state import State, decide, step
 from nestbo.threads import blas_threads
 from nestbo.trial import Trial, checked_value, trial_number
-
-FRESH_EMBEDDINGS = 10
-"""Under a cap on the target dimension, embeddings that are tried in a row in search of a point that is new."""
 
 _log = logging.getLogger("nestbo")
 
@@ -321,8 +318,7 @@ class Optimizer:
             )
         began = time.perf_counter()
         self._settle()
-        suggestion = self._suggestion(count)
-        state = self.state
+        state, suggestion = propose_or_grow(self.state, count, self._grow)
         self._emit(
             Asked(
                 first_id=first,
@@ -341,27 +337,6 @@ class Optimizer:
         )
         return range(first, first + count)
 
-    def _suggestion(self, count: int) -> Suggestion:
-        """Points to hand out. A region without a new point has ended: it is split, or restarted, until there is one."""
-        restarts = 0
-        while True:
-            state = self.state
-            try:
-                with blas_threads(state.settings.blas_threads):
-                    return propose(state, count)
-            except NoNewPoint:
-                if state.target_dim < state.largest_dim:
-                    self._split()
-                    continue
-                # A design looks everywhere; under a cap everywhere is only the subspace of its embedding.
-                if state.in_design and (state.target_dim == state.space.dim or restarts == FRESH_EMBEDDINGS):
-                    raise SpaceExhausted(
-                        f"space exhausted: {len(state.tried)} points of {state.space!r} have been tried and no new one "
-                        "was found: ask for fewer at once, or take what there is"
-                    ) from None
-                self._restart()
-                restarts += 1
-
     def _answer(self, event: Told | Failed) -> None:
         with self._lock:
             self._emit(event)
@@ -377,34 +352,30 @@ class Optimizer:
 
     def _settle(self) -> None:
         """Do what is due."""
-        match decide(self.state):
-            case "split":
-                self._split()
-            case "restart":
-                self._restart()
+        if decide(self.state) is not None:
+            self._grow(self.state)
 
     def _embed(self) -> None:
         state = self._state
         if state is None:
             raise NestboError("the run has not begun")
-        embedding = Embedding.sample(state.space.dim, state.schedule.initial_dim, stream(state.seed, "embed", 0))
-        self._emit(Embedded(0, embedding.bin, embedding.sign, None, time.time()))
+        self._emit(first_region(state.space.dim, state.schedule.initial_dim, seed=state.seed, time=time.time()))
 
-    def _split(self) -> None:
-        state = self.state
-        region = state.region + 1
-        embedding, parent = state.embedding.split(
-            state.settings.bins, stream(state.seed, "split", region), max_dim=state.largest_dim
+    def _grow(self, state: State) -> State:
+        """The state in the next region, after a split or a restart."""
+        event = next_region(
+            state.embedding,
+            state.region + 1,
+            bins=state.settings.bins,
+            largest=state.largest_dim,
+            seed=state.seed,
+            time=time.time(),
         )
-        self._emit(Embedded(region, embedding.bin, embedding.sign, parent, time.time()))
-
-    def _restart(self) -> None:
-        state = self.state
-        region = state.region + 1
-        embedding = Embedding.sample(state.space.dim, state.largest_dim, stream(state.seed, "split", region))
-        with blas_threads(state.settings.blas_threads):
-            recommended = recommend(state) if state.noisy else None
-        self._emit(Restarted(region, embedding.bin, embedding.sign, recommended, time.time()))
+        if isinstance(event, Restarted) and state.noisy:
+            with blas_threads(state.settings.blas_threads):
+                event = replace(event, recommended=recommend(state))
+        self._emit(event)
+        return self.state
 
     def _emit(self, event: Event) -> None:
         """Apply, save, adopt, in this order."""

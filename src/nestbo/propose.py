@@ -13,7 +13,7 @@ centre of the trust region, so that a suggestion has a bounded cost however long
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ from nestbo.settings import Settings
 from nestbo.standardize import Standardized, standardize
 from nestbo.state import State
 from nestbo.thompson import candidates
+from nestbo.threads import blas_threads
 
 Array = NDArray[np.float64]
 
@@ -46,6 +47,8 @@ ROWS = 256
 """Observations whose distances are computed at once: memory stays small."""
 POOL = 10
 """The nearest observations are looked for among this many times as many of the latest ones, which bounds that cost."""
+FRESH_EMBEDDINGS = 10
+"""Under a cap on the target dimension, embeddings that are tried in a row in search of a point that is new."""
 
 
 class NoNewPoint(Exception):  # noqa: N818 - it is an outcome, which the shell answers with a split or a restart
@@ -71,12 +74,47 @@ class Suggestion:
     incumbent: float | None
 
 
-def propose(state: State, count: int) -> Suggestion:
+def propose_or_grow(
+    state: State, count: int, grow: Callable[[State], State], *, number: int | None = None
+) -> tuple[State, Suggestion]:
+    """The next points, and the state they belong to.
+
+    A region without a new point has ended: it is split, or restarted, until there is one.
+
+    Args:
+        state: A state in which nothing is due.
+        count: How many, q.
+        grow: Takes a state to its next region.
+        number: See `propose`.
+
+    Raises:
+        SpaceExhausted: No point was found that has not been tried.
+    """
+    restarts = 0
+    while True:
+        try:
+            with blas_threads(state.settings.blas_threads):
+                return state, propose(state, count, number=number)
+        except NoNewPoint:
+            if state.target_dim == state.largest_dim:
+                # A design looks everywhere; under a cap everywhere is only the subspace of its embedding.
+                if state.in_design and (state.target_dim == state.space.dim or restarts == FRESH_EMBEDDINGS):
+                    raise SpaceExhausted(
+                        f"space exhausted: {len(state.tried)} points of {state.space!r} have been tried and no new one "
+                        "was found: ask for fewer at once, or take what there is"
+                    ) from None
+                restarts += 1
+        state = grow(state)
+
+
+def propose(state: State, count: int, *, number: int | None = None) -> Suggestion:
     """The next points.
 
     Args:
         state: A state in which nothing is due.
         count: How many, q.
+        number: What keys the randomness of these points, and their place in a design: for those who ask beside others
+            that the state may not know of. None for the number of trials in the state, and its count of the design.
 
     Raises:
         NoNewPoint: All points of the subspace that were looked at have been tried.
@@ -90,11 +128,11 @@ def propose(state: State, count: int) -> Suggestion:
         )
     chosen = _Chosen(state, count)
     if state.in_design:
-        for z in _design(state):
+        for z in _design(state, state.design_asked if number is None else number):
             if chosen.add(z) == count:
                 return Suggestion(chosen.array, design=True, hyper=None, margin=margin(state), incumbent=None)
         raise NoNewPoint
-    rng = stream(state.seed, "ask", len(state.trials))
+    rng = stream(state.seed, "ask", len(state.trials) if number is None else number)
     data = _data(state)
     hyper = _fit(state, data, rng)
     posterior = data.posterior(hyper)
@@ -286,8 +324,8 @@ class _Apart:
         return False
 
 
-def _design(state: State) -> Iterator[Array]:
-    """Points of the design that were not handed out yet, in order; then more, many but not for ever.
+def _design(state: State, index: int) -> Iterator[Array]:
+    """Points of the design from its index-th on, in order; then more, many but not for ever.
 
     The first lineage begins at the origin, where the user has one whose value was not known before the run, and goes on
     with Latin hypercubes. A restart is uniform, as the guarantee of convergence needs it.
@@ -295,7 +333,6 @@ def _design(state: State) -> Iterator[Array]:
     d, size = state.target_dim, state.settings.initial_points
     first = state.in_first_lineage
     origin = first and state.space.has_origin and not _knows_origin(state)
-    index = state.design_asked
     if origin and index == 0:
         yield np.zeros(d)
     index = max(0, index - origin)

@@ -7,7 +7,7 @@ restart: their observations share one model, carried from region to region by th
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -242,10 +242,10 @@ def _embedded(state: State, event: Embedded | Restarted) -> State:
     )
     if parent is not None:
         hyper = None if state.hyper is None else state.hyper.split(parent, state.bounds)
-        return _with_known(replace(grown, model_z=Rows.of(state.model_z.array[:, parent]), hyper=hyper))
+        return _with_all_known(replace(grown, model_z=Rows.of(state.model_z.array[:, parent]), hyper=hyper))
     fresh = replace(_without_model(grown), hyper=None, design_asked=0, design_left=state.settings.initial_points)
     if isinstance(event, Embedded):
-        return _with_known(fresh)
+        return _with_all_known(fresh)
     if event.recommended is None:
         return fresh
     return replace(fresh, recommendations=state.recommendations.append(event.recommended))
@@ -256,7 +256,7 @@ def _without_model(state: State) -> State:
     return replace(state, model_z=Rows(state.target_dim), model_y=Rows(), model_trials=Log[int](), model_best=math.inf)
 
 
-def _with_known(state: State) -> State:
+def _with_all_known(state: State) -> State:
     """Known evaluations enter the first lineage's model once their point is in the subspace, at the latest at d = D."""
     if not len(state.known) or not state.in_first_lineage:
         return state
@@ -301,23 +301,35 @@ def _asked(state: State, event: Asked) -> State:
             "ask for fewer, or extend the budget"
         )
     batch = (first, first + count - 1) if event.synchronous and count > 1 else None
+    proposals = [
+        Proposal(event.region, z, event.design, event.tolerance, event.margin, event.incumbent, batch) for z in event.z
+    ]
+    return replace(with_proposals(state, proposals, event.hyper), stopped=None)
+
+
+def with_proposals(state: State, proposals: Sequence[Proposal], hyper: Hyper | None) -> State:
+    """The state after points, of this or earlier regions, were handed out together.
+
+    Args:
+        state: The state before.
+        proposals: The points; their trials are pending from now on.
+        hyper: What the surrogate of the current region was fitted to for them; None if it was not.
+    """
     trials, tried = state.trials, state.tried
-    for z in event.z:
-        trials = trials.append(
-            Proposal(event.region, z, event.design, event.tolerance, event.margin, event.incumbent, batch)
-        )
+    for proposal in proposals:
+        trials = trials.append(proposal)
         if state.space.is_integer.any():
-            tried = tried.add(state.space.key(state.space.from_unit(state.embedding.lift(z))))
+            u = state.embeddings[proposal.region].lift(proposal.z)  # D
+            tried = tried.add(state.space.key(state.space.from_unit(u)))
     return replace(
         state,
         trials=trials,
         tried=tried,
         asks=state.asks + 1,
-        pending=MappingProxyType({**state.pending, **dict.fromkeys(range(first, first + count))}),
-        design_asked=state.design_asked + (count if event.design else 0),
-        hyper=state.hyper if event.hyper is None else event.hyper,
-        fits=state.fits + (event.hyper is not None),
-        stopped=None,
+        pending=MappingProxyType({**state.pending, **dict.fromkeys(range(len(state.trials), len(trials)))}),
+        design_asked=state.design_asked + sum(proposal.design for proposal in proposals),
+        hyper=state.hyper if hyper is None else hyper,
+        fits=state.fits + (hyper is not None),
     )
 
 
@@ -332,8 +344,8 @@ def _checked(state: State, trial: int) -> State:
     return state
 
 
-def _answered(state: State, outcome: Outcome) -> State:
-    """A trial's outcome enters the record at once, the model at once or when its batch is complete."""
+def with_outcome(state: State, outcome: Outcome) -> State:
+    """A pending trial's outcome enters the record at once, the model at once or when its batch is complete."""
     proposal = state.trials[outcome.trial]
     pending = {trial: None for trial in state.pending if trial != outcome.trial}
     better, failed = outcome.value < state.best_value, outcome.reason is not None
@@ -385,24 +397,42 @@ def _added(state: State, event: Added) -> State:
         raise TrialError(
             f"{len(state.trials)} trials have been asked for already: add known evaluations before the first ask"
         )
-    number, before = len(state.known), state.space
-    state = replace(state, known=state.known.append(Known(event.x, event.value)))
-    if state.space.is_integer.any():
-        state = replace(state, tried=state.tried.add(state.space.key(event.x)))
-    if event.value < state.best_value:
-        state = replace(state, best=-1 - number, best_value=event.value)
-        if not state.origin_chosen:
-            state = replace(state, space=state.space.with_origin(event.x))
-    if not len(state.embeddings):
+    known = Known(event.x, event.value)
+    if state.origin_chosen or event.value >= state.best_value:
+        return with_known(state, known)
+    # Where the origin moves, so do all points in [-1, 1].
+    state = replace(_recorded(state, known), space=state.space.with_origin(event.x))
+    return _with_all_known(_without_model(state)) if len(state.embeddings) else state
+
+
+def with_known(state: State, known: Known) -> State:
+    """The state with an evaluation that was not asked for; a value of nan is a failure.
+
+    It enters the model if its point is in the subspace, now or after a split, unless the run has been restarted.
+    """
+    state = _recorded(state, known)
+    if not len(state.embeddings) or not state.in_first_lineage:
         return state
-    # Where the origin has moved, so have all points in [-1, 1].
-    return _with_one_known(state, number) if state.space is before else _with_known(_without_model(state))
+    return _with_one_known(state, len(state.known) - 1)
+
+
+def _recorded(state: State, known: Known) -> State:
+    """The state with a known evaluation in its record and in its best value, not in its model."""
+    number = len(state.known)
+    better = known.value < state.best_value
+    return replace(
+        state,
+        known=state.known.append(known),
+        tried=state.tried.add(state.space.key(known.x)) if state.space.is_integer.any() else state.tried,
+        best=-1 - number if better else state.best,
+        best_value=known.value if better else state.best_value,
+    )
 
 
 def _told(state: State, event: Told) -> State:
     """A trial gave a value."""
     outcome = Outcome(event.trial, event.value, None, event.seconds, event.attributes)
-    return _answered(_checked(state, event.trial), outcome)
+    return with_outcome(_checked(state, event.trial), outcome)
 
 
 def _failed(state: State, event: Failed) -> State:
@@ -410,7 +440,7 @@ def _failed(state: State, event: Failed) -> State:
     state = _checked(state, event.trial)
     if not event.counts:
         return state
-    return _answered(state, Outcome(event.trial, math.nan, event.reason, event.seconds, event.attributes))
+    return with_outcome(state, Outcome(event.trial, math.nan, event.reason, event.seconds, event.attributes))
 
 
 def _extended(state: State, event: Extended) -> State:
