@@ -1,16 +1,18 @@
 """Evaluation on an executor of the user's: threads, processes, a cluster; or through a function like `map`.
 
-The executor is never shut down here. What it has begun cannot be ended from here either, so after
-Ctrl-C an evaluation runs to its end there, unheard. Its trial is pending, and comes first when the run goes on.
+The executor is never shut down here. What it has begun can seldom be ended from here, so after Ctrl-C an evaluation
+mostly runs to its end there, unheard. Its trial is pending, and comes first when the run goes on.
 
 What an executor raises is told apart from what the function raises, which travels as a `Remote`:
 
-- *A process died with the evaluation* (`DEATHS`): the trial has failed. Dask and Ray have tried it elsewhere by then.
+- *A process died with the evaluation* (`DEATHS`): the trial has failed. Dask has tried it elsewhere by then.
 - *A `ProcessPoolExecutor` broke*: one of its processes died, and it does not say with which evaluation. All that were
   out are made again, each in a pool of one process (`OneEach`), so that the next death fails one trial and no other.
-- *An evaluation was cancelled*, say since the scheduler was restarted: it is made again, a few times.
+- *An evaluation was given up*, say since the scheduler was restarted: it is made again, a few times.
 - *Anything else*: the executor does not suit the function, and the run ends; if it has done so before, it is trouble
   that may pass, and the evaluation is made again, a few times.
+
+The function and its arguments go along with every point, so data of many megabytes is better read by the function.
 """
 
 import importlib
@@ -33,9 +35,10 @@ from typing import Any, Self
 
 from nestbo.errors import NestboError, SettingsError
 from nestbo.evaluation import Failure, Lost, Outcome, Raised, Remote, Task, Value
-from nestbo.workers import GUARD, pickled
+from nestbo.pools import Gone, OnDask, OneEach
+from nestbo.workers import pickled
 
-DEATHS = {"KilledWorker", "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError"}
+DEATHS = {"KilledWorker", "WorkerCrashedError", "OutOfMemoryError"}
 """Exceptions of Dask and Ray that mean that the process died, by name: to import them would import these libraries."""
 LOSSES = 3
 """Times that an evaluation is made again after it was lost."""
@@ -53,9 +56,9 @@ class Futures:
     """
 
     def __init__(self, task: Task, executor: Executor, *, limit: int | None = None) -> None:
-        self._places = _Places(executor, limit)
         self._work = _portable(task, executor)
-        self._executor = executor
+        self._executor = OnDask(executor) if _is_dask(executor) else executor
+        self._places = _Places(self._executor, limit)
         self._spare: OneEach | None = None
         self._out: dict[Future[Any], _Out] = {}
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
@@ -67,15 +70,16 @@ class Futures:
 
     def __exit__(self, *_: object) -> None:
         out, self._out = list(self._out), {}
+        for own in (self._executor, self._spare):
+            if isinstance(own, OnDask | OneEach):
+                own.shutdown()
         for future in out:
             future.cancel()
-        if self._spare is not None:
-            self._spare.shutdown()
 
     @property
     def free(self) -> int:
         """Evaluations that can begin now; at least one may wait for a worker to come."""
-        return max(0, max(1, self._places.count()) - self.running)
+        return max(0, max(1, self._places.count) - self.running)
 
     @property
     def running(self) -> int:
@@ -91,20 +95,24 @@ class Futures:
         except BrokenExecutor as error:
             future = self._repaired(error).submit(call)
         except RuntimeError as error:
-            raise NestboError(f"the executor takes no evaluation ({error}): give one that was not shut down") from error
+            raise NestboError(
+                f"the executor takes no evaluation ({error}): give one that is open, and continue the run"
+            ) from error
         self._out[future] = _Out(trial, time.monotonic(), alone=self._spare is not None)
         future.add_done_callback(self._done.put)
 
     def wait(self) -> list[Outcome]:
         """The outcomes that are there, `Raised` last; none if the executor has more room than before."""
-        before = self._places.count()
-        while True:
-            try:
-                done = [self._done.get(timeout=REFRESH if self._places.elastic else None)]
-                break
-            except queue.Empty:
-                if self._places.count() > before:
-                    return []
+        before, cluster = self._places.count, self._executor if isinstance(self._executor, OnDask) else None
+        done: list[Future[Any]] = []
+        while not done:
+            self._places.look()
+            if self._places.count > before:
+                return []
+            with suppress(queue.Empty):
+                done.append(self._done.get(timeout=None if cluster is None else REFRESH))
+            if not done and cluster is not None and cluster.closed:
+                raise NestboError("the Dask client was closed: connect a new one, and continue the run")
         with suppress(queue.Empty):
             while True:
                 done.append(self._done.get_nowait())
@@ -115,14 +123,15 @@ class Futures:
         """What became of an evaluation."""
         try:
             answer: Value | Failure | Remote = future.result()
-        except CancelledError:
-            return self._again(out, "the executor has cancelled the evaluation", NestboError)
+        except (CancelledError, Gone) as error:
+            why = f" ({error})" if str(error) else ""
+            return self._again(out, f"the executor has given up the evaluation{why}", NestboError)
         except BrokenExecutor as error:
             return self._broken(error, out)
         except BaseException as error:  # noqa: BLE001 - whatever an executor raises
             text = f"{type(error).__name__}: {error}"
             if type(error).__name__ in DEATHS:
-                return Failure(out.trial, f"the worker process died: {text}", out.seconds)
+                return self._died(out, f"the worker process died: {text}")
             if not self._proven:
                 return Raised(out.trial, _unsuitable(error))
             return self._again(out, f"the executor had trouble with the evaluation ({text})", None)
@@ -139,6 +148,13 @@ class Futures:
         if final is None:
             return Failure(out.trial, often, out.seconds)
         return Raised(out.trial, final(f"{often} (trial {out.trial}): see to it, then continue the run"))
+
+    def _died(self, out: "_Out", reason: str) -> Outcome:
+        """Workers have died with the evaluation, so it has failed."""
+        # A cluster that is restarted gives evaluations that it has given up to workers which it is about to end.
+        if self._losses[out.trial]:
+            return self._again(out, reason, None)
+        return Failure(out.trial, reason, out.seconds)
 
     def _broken(self, error: BrokenExecutor, out: "_Out") -> Outcome:
         """A process died. In a pool of its own that was with this evaluation, else perhaps."""
@@ -217,56 +233,6 @@ class Mapped:
         return sorted(outcomes, key=lambda outcome: isinstance(outcome, Raised))
 
 
-class OneEach(Executor):
-    """Pools of one process each, made like a pool that broke.
-
-    Args:
-        like: That pool: its context and initializer are used again.
-    """
-
-    def __init__(self, like: ProcessPoolExecutor) -> None:
-        self._like: Any = like
-        self._last: dict[ProcessPoolExecutor, Future[Any]] = {}
-        try:
-            self.submit(os.getpid).result()
-        except BrokenExecutor as error:
-            self.shutdown()
-            raise SettingsError(
-                f"the processes of the pool die before they evaluate anything ({error}); they may have said why on "
-                f"standard error. Most often the reason is this: {GUARD}"
-            ) from error
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
-        """Let a process that is idle do it, or a new one."""
-        for pool, last in list(self._last.items()):
-            if last.done():
-                try:
-                    self._last[pool] = pool.submit(fn, *args, **kwargs)
-                except BrokenExecutor:
-                    del self._last[pool]
-                    pool.shutdown(wait=False)
-                    continue
-                return self._last[pool]
-        like = self._like
-        pool = ProcessPoolExecutor(
-            1,
-            mp_context=like._mp_context,  # noqa: SLF001 - there is no other way to make one like it
-            initializer=like._initializer,  # noqa: SLF001
-            initargs=like._initargs,  # noqa: SLF001
-            max_tasks_per_child=like._max_tasks_per_child,  # noqa: SLF001
-        )
-        self._last[pool] = pool.submit(fn, *args, **kwargs)
-        return self._last[pool]
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
-        """End all processes, also those that are evaluating."""
-        pools, self._last = list(self._last), {}
-        for pool in pools:
-            for process in list((getattr(pool, "_processes", None) or {}).values()):
-                process.kill()
-            pool.shutdown(wait=wait, cancel_futures=cancel_futures)
-
-
 @dataclass(frozen=True)
 class _Out:
     """An evaluation that is out: its trial, since when, and whether it has a process of its own."""
@@ -282,31 +248,31 @@ class _Out:
 
 
 class _Places:
-    """How many evaluations may be out at a time on an executor."""
+    """How many evaluations may be out at a time on an executor.
+
+    Attributes:
+        count: The number as of the last `look`.
+    """
 
     def __init__(self, executor: Any, limit: int | None) -> None:
-        self._cluster = executor._client if _is_dask(executor) and limit is None else None  # noqa: SLF001
-        self._count, self._seen = limit, 0.0
+        self._cluster = executor if isinstance(executor, OnDask) and limit is None else None
+        self._next_look = 0.0
+        self.count: int = limit or 0
+        self.look()
         if limit is None and self._cluster is None:
             named = (getattr(executor, name, None) for name in ("num_workers", "_max_workers"))
-            self._count = next((count for count in named if isinstance(count, int)), None)
-            if self._count is None:
+            self.count = next((count for count in named if isinstance(count, int)), 0)
+            if not self.count:
                 raise SettingsError(
                     f"{type(executor).__name__} does not say how many evaluations it runs at a time: give max_pending"
                 )
 
-    @property
-    def elastic(self) -> bool:
-        """Whether the number may change."""
-        return self._cluster is not None
-
-    def count(self) -> int:
-        """The number; of a cluster, as of the last `REFRESH` seconds."""
-        if self._cluster is not None and time.monotonic() >= self._seen + REFRESH:
-            with suppress(Exception):  # the scheduler may be away for a while
-                self._count = sum(self._cluster.nthreads().values())
-            self._seen = time.monotonic()
-        return self._count or 0
+    def look(self) -> None:
+        """Find out how large a cluster is now, every `REFRESH` seconds."""
+        if self._cluster is not None and time.monotonic() >= self._next_look:
+            threads = self._cluster.threads()
+            self.count = self.count if threads is None else threads
+            self._next_look = time.monotonic() + REFRESH
 
 
 def _is_dask(executor: Executor) -> bool:

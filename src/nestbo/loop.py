@@ -105,9 +105,11 @@ class Loop:
 
     def _may_ask(self, free: int) -> bool:
         """Whether to ask for more while so many places are free."""
+        if self.optimizer.unclaimed:
+            return True  # nothing is proposed: they wait in the queue, however many there are
         if self.batch:
             return self.optimizer.remaining > 0 and not self.evaluator.running and not self.arrived
-        return 0 < min(self.optimizer.unclaimed or self._together, self.optimizer.remaining) <= free
+        return 0 < min(self._together, self.optimizer.remaining) <= free
 
     @property
     def _together(self) -> int:

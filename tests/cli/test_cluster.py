@@ -1,12 +1,16 @@
 """Evaluations on a real Dask cluster of this machine: a scheduler, and worker processes that die."""
 
 import json
+import platform
+import re
 
 import pytest
-from commandline import cluster, command, nestbo, script, target
+from commandline import cluster, command, nestbo, script, session, target
 
 from nestbo.errors import NestboError
 from nestbo.evaluation import Raised, Task
+from nestbo.events import Told
+from nestbo.journal import read
 
 distributed = pytest.importorskip("distributed", reason="needs nestbo[dask]")
 
@@ -53,9 +57,13 @@ def test_a_function_of_a_file_travels_to_the_cluster(address, folder):
 
 
 def test_as_many_at_a_time_as_there_are_threads(address):
-    """Or fewer, if the user says so."""
+    """Or as many as the user says: the cluster may be about to grow. -1 means all there are, a batch is sent whole."""
+    branin = target.parse("problem:branin2@5")
+    for options, expected in (({}, 2), ({"workers": -1}, 2), ({"workers": 3}, 3), ({"batch_size": 4}, 4)):
+        with session.How(dask=address, **options).evaluator(branin, 9) as place:
+            assert place.free == expected
     task = Task(abs, (), ())
-    for limit, expected in ((None, 2), (1, 1), (9, 2)):
+    for limit, expected in ((None, 2), (1, 1), (9, 9)):
         with cluster.Cluster(task, address, limit=limit) as place:
             assert place.free == expected
 
@@ -93,7 +101,9 @@ def test_a_run_on_a_cluster(address, folder):
     done = nestbo("run", "problem:branin2@5", *options, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 6
-    assert (folder / "r.jsonl").read_text().count('"worker":"the Dask cluster"') == 6
+    workers = [event.worker for event in read(folder / "r.jsonl") if isinstance(event, Told)]
+    assert len(workers) == 6
+    assert all(re.fullmatch(rf"{re.escape(platform.node())}, process \d+", worker) for worker in workers)
 
 
 def test_what_cannot_be_done_there_is_said(monkeypatch):

@@ -1,23 +1,11 @@
-"""Evaluation on a Dask cluster.
+"""Evaluation on a Dask cluster that somebody has started."""
 
-The scheduler hands an evaluation whose worker died to another worker, a few times. What runs there cannot be killed
-from here: after Ctrl-C an evaluation that has begun runs to its end, unheard.
-"""
-
-import importlib
-import pickle
-import queue
-import sys
-import uuid
-from concurrent.futures import CancelledError
-from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Self
 
 from nestbo.errors import NestboError
-from nestbo.evaluation import Failure, Outcome, Raised, Task, Value
+from nestbo.evaluation import Outcome, Task
+from nestbo.executors import Futures
 
 from .command import ProgramTask
 from .target import Function
@@ -26,7 +14,6 @@ CONNECT = 20.0
 """Seconds to wait for the scheduler."""
 FOREVER = 1e9
 """Seconds that nobody waits."""
-_AWAY = "the Dask cluster"
 
 
 class Cluster:
@@ -35,7 +22,7 @@ class Cluster:
     Args:
         task: What to evaluate.
         address: Of the scheduler, for example `tcp://10.0.0.1:8786`.
-        limit: Evaluations at a time; None for as many as the cluster has threads, also if that changes.
+        limit: Evaluations that are out at a time; None for as many as the cluster has threads, also if that changes.
         timeout: Seconds after which a program is killed. Functions cannot be.
     """
 
@@ -49,12 +36,9 @@ class Cluster:
                 "--timeout cannot end a function on a Dask cluster, only a program: leave --timeout or --dask out"
             )
         self._dask: Any = distributed
-        self._task = _portable(task, timeout)  # bytes: what a worker cannot read must not cost its connection
+        self._task = _at_home_anywhere(task, timeout)
         self._address = address
         self._limit = limit
-        self._client: Any = None
-        self._futures: dict[Any, int] = {}
-        self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def __enter__(self) -> Self:
         try:
@@ -66,87 +50,39 @@ class Cluster:
                 f"there is no Dask scheduler at {self._address!r} ({error}): start one with `dask scheduler`, and "
                 "workers with `dask worker ADDRESS --nthreads 1`"
             ) from error
+        try:
+            self._futures = Futures(self._task, self._client.get_executor(pure=False), limit=self._limit)
+        except BaseException:
+            self._client.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            with suppress(Exception):  # the cluster may be gone
-                client.cancel(list(self._futures))
-            self._futures.clear()
-            client.close()
+        self._futures.__exit__()
+        self._client.close()
 
     @property
     def free(self) -> int:
-        """Evaluations that the cluster can begin now; at least one may wait for a worker to come."""
-        threads: int = max(1, sum(self._client.nthreads().values()))
-        return max(0, (threads if self._limit is None else min(threads, self._limit)) - self.running)
+        """Evaluations that the cluster can begin now."""
+        return self._futures.free
 
     @property
     def running(self) -> int:
         """Evaluations without an outcome."""
-        return len(self._futures)
+        return self._futures.running
 
     def submit(self, trial: int, point: Any) -> None:
         """Begin an evaluation."""
-        # The same trial may be submitted by a later run too, and must not get the result of this one.
-        key = f"nestbo-trial-{trial}-{uuid.uuid4().hex}"
-        future = self._client.submit(_evaluate, self._task, trial, point, key=key, pure=False)
-        self._futures[future] = trial
-        future.add_done_callback(self._done.put)
+        self._futures.submit(trial, point)
 
     def wait(self) -> list[Outcome]:
-        """The outcomes that are there, at least one, `Raised` last."""
-        done = [self._done.get()]
-        with suppress(queue.Empty):
-            while True:
-                done.append(self._done.get_nowait())
-        outcomes = [self._outcome(future, self._futures.pop(future)) for future in done]
-        return sorted(outcomes, key=lambda outcome: isinstance(outcome, Raised))
-
-    def _outcome(self, future: Any, trial: int) -> Outcome:
-        """What became of an evaluation."""
-        try:
-            error = future.exception()
-        except CancelledError as cancelled:
-            return Raised(
-                trial, NestboError(f"the Dask cluster has given up trial {trial} ({cancelled}): is it there?")
-            )
-        if error is None:
-            return future.result()  # type: ignore[no-any-return]  # what `Task.evaluate` returns
-        if isinstance(error, self._dask.KilledWorker):
-            return Failure(trial, "the worker process died, on every worker that tried", 0.0, _AWAY)
-        if isinstance(error, NestboError):
-            return Raised(trial, error)
-        return Raised(trial, NestboError(f"a Dask worker cannot evaluate this ({type(error).__name__}: {error})"))
+        """The outcomes that are there, `Raised` last; none if the cluster has grown."""
+        return self._futures.wait()
 
 
-def _portable(task: Task, timeout: float | None) -> bytes:
-    """A task for machines that may lack our files: functions of the user's own modules travel by value."""
-    cloudpickle: Any = importlib.import_module("cloudpickle")  # comes with distributed
+def _at_home_anywhere(task: Task, timeout: float | None) -> Task:
+    """A task for machines that may lack our files."""
     if isinstance(task, ProgramTask):
         # Nobody there would kill it, so it leads a group of its own and is killed by its worker.
-        task = replace(task, fun=replace(task.fun, timeout=FOREVER if timeout is None else timeout))
-    elif isinstance(task.fun, Function):
-        function: Any = task.fun.loaded
-        module = sys.modules[function.__module__]
-        file = getattr(module, "__file__", None)
-        if file is not None and "site-packages" not in Path(file).parts:
-            cloudpickle.register_pickle_by_value(module)
-        task = replace(task, fun=function)
-    try:
-        return bytes(cloudpickle.dumps(task))
-    except Exception as error:  # whatever a user's object raises
-        raise NestboError(f"the function cannot be sent to a Dask cluster ({error}): define it in a module") from error
-
-
-# From here on: what runs in a worker.
-
-
-def _evaluate(task: bytes, trial: int, point: Any) -> Value | Failure:
-    return _unpacked(task).evaluate(trial, point, _AWAY)
-
-
-@lru_cache(maxsize=4)
-def _unpacked(task: bytes) -> Task:
-    return pickle.loads(task)  # type: ignore[no-any-return]  # noqa: S301 - from whoever uses the cluster
+        return replace(task, fun=replace(task.fun, timeout=FOREVER if timeout is None else timeout))
+    return replace(task, fun=task.fun.loaded) if isinstance(task.fun, Function) else task

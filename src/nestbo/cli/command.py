@@ -149,7 +149,7 @@ class Programs:
     """
 
     def __init__(self, task: ProgramTask, count: int, *, timeout: float = math.inf) -> None:
-        # One program at a time may use all processors, unless the user says otherwise; see docs/parallel.md for more.
+        # One program at a time may use all processors, unless the user says otherwise; see docs/scaling-out.md.
         self._program = replace(task.fun, environment=dict(os.environ)) if count == 1 else task.fun
         self._count = count
         self._timeout = timeout

@@ -110,7 +110,8 @@ class How:
         if self.dask is not None:
             from .cluster import Cluster  # noqa: PLC0415 - slow to import
 
-            return Cluster(target.task, self.dask, limit=self.workers, timeout=self.timeout)
+            limit = None if self.workers == -1 else self.workers
+            return Cluster(target.task, self.dask, limit=limit or self.batch_size, timeout=self.timeout)
         count = min(process_count(1 if self.workers is None else self.workers), most)
         if isinstance(target.task, ProgramTask):
             return Programs(target.task, count, timeout=patience)
