@@ -34,7 +34,7 @@ test: $(VENV)/.dev ## Run the tests and the doctests (WORKERS=2, ARGS=)
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/extras $(ARGS)
 
 # GPyTorch imports a function that PyTorch has deprecated, and warnings are errors in our tests.
-test-extras: $(EXTRAS)/.extras ## Run what needs PyTorch, MuJoCo or a browser, in an environment of its own
+test-extras: $(EXTRAS)/.extras ## Run what needs PyTorch, MuJoCo, Ray, MPI or a browser, in an environment of its own
 	$(EXTRAS)/bin/python -m pytest -W 'ignore:`torch.jit:DeprecationWarning' tests/extras $(ARGS)
 
 # The suite kills 200 runs; this is for a night: make crash-test KILLS=50000
@@ -84,10 +84,14 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	@touch $(VENV)/.core $@
 
 # An environment of their own, so that `make test` shows that nothing needs PyTorch. BoTorch comes second: it would bring
-# the newest PyTorch otherwise. Playwright drives a Chromium that is installed already; it downloads none.
+# the newest PyTorch otherwise. Playwright drives a Chromium that is installed already; it downloads none. Ray lags behind
+# new versions of Python, and mpi4py uses an MPI that is installed already.
 $(EXTRAS)/.extras: pyproject.toml | $(EXTRAS)/.created
 	$(EXTRAS)/bin/python $(PIP_INSTALL) $(TORCH)
 	$(EXTRAS)/bin/python $(PIP_INSTALL) -e '.[bench,botorch,mujoco,report]' hypothesis playwright pytest
+	$(EXTRAS)/bin/python $(PIP_INSTALL) dask-jobqueue submitit
+	@for extra in mpi ray; do $(EXTRAS)/bin/python $(PIP_INSTALL) -e ".[$$extra]" || \
+		echo "nestbo[$$extra] could not be installed: the tests that need it will be skipped"; done
 	@touch $@
 
 $(DOCS)/.docs: pyproject.toml | $(DOCS)/.created

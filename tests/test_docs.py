@@ -87,12 +87,12 @@ def test_every_page_says_first_what_it_gives():
 
 def test_links_out_of_the_documentation_become_pages_of_it(hooks):
     """What leads to an example, the changelog or the README in a clone leads to its page in the site."""
-    page = "[a](../examples/demo.py) [b](../CHANGELOG.md#x) [c](../README.md#citation) [d](parallel.md) [e](../LICENSE)"
-    expected = "[a](examples.md#demo) [b](changelog.md#x) [c](index.md) [d](parallel.md) [e](../LICENSE)"
+    page = "[a](../examples/demo.py) [b](../CHANGELOG.md#x) [c](../README.md#citation) [d](speed.md) [e](../LICENSE)"
+    expected = "[a](examples.md#demo) [b](changelog.md#x) [c](index.md) [d](speed.md) [e](../LICENSE)"
     assert hooks.relinked(page, "survival.md") == expected
     assert hooks.relinked("[a](../../examples/demo.py)", "how-to/noise.md") == "[a](../examples.md#demo)"
     assert hooks.relinked("[a](../examples/simulator)", "command-line.md") == "[a](examples.md#simulator)"
-    assert hooks.relinked("[a](../parallel.md)", "how-to/noise.md") == "[a](../parallel.md)"
+    assert hooks.relinked("[a](../speed.md)", "how-to/noise.md") == "[a](../speed.md)"
 
 
 def test_the_page_of_examples_has_them_all(hooks):
