@@ -7,7 +7,7 @@ import threadpoolctl
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from nestbo import Optimizer, Settings
-from nestbo import optimizer as module
+from nestbo import propose as module
 from nestbo.threads import blas_threads
 
 
@@ -86,9 +86,9 @@ def test_a_suggestion_is_computed_with_the_recorded_threads_and_restores_them(mo
     optimizer = Optimizer([(-1, 1)] * 4, budget=14, rng=0, noisy=True, settings=Settings(max_candidates=50))
     seen, propose = [], module.propose
 
-    def spy(state, count):
+    def spy(state, count, **how):
         seen.append(blas())
-        return propose(state, count)
+        return propose(state, count, **how)
 
     monkeypatch.setattr(module, "propose", spy)
 

@@ -110,7 +110,7 @@ def test_resuming_fits_nothing(tmp_path, monkeypatch):
         raise AssertionError("resuming must not fit")
 
     monkeypatch.setattr("nestbo.propose.maximise", forbidden)
-    monkeypatch.setattr("nestbo.optimizer.propose", forbidden)
+    monkeypatch.setattr("nestbo.propose.propose", forbidden)
     with nestbo.Optimizer.resume(path) as opt:
         assert opt.result().nfev == scenario.budget
 
