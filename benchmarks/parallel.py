@@ -1,12 +1,12 @@
 """What several evaluations at a time cost and save: quality at equal evaluations, and how busy the workers are.
 
     python benchmarks/parallel.py                                  # both parts, 1, 4, 8 and 32 workers, 20 seeds
-    python benchmarks/parallel.py quality --workers 8 --rules plus times --seeds 5
+    python benchmarks/parallel.py quality --workers 8 --rules log times --seeds 5
     python benchmarks/parallel.py efficiency --seconds 1
 
 **Quality** needs no waiting. The workers are simulated: each evaluation takes a random time on a virtual clock, and the
 optimizer is told of it and asked for the next when that time has come. A rule says how the failure tolerance of the
-trust region grows with the number of evaluations that are out at once; `plus` is what nestbo does.
+trust region grows with the number of evaluations that are out at once; `log` is what nestbo does.
 
 **Efficiency** is measured: evaluations sleep in worker threads of a real executor.
 """
@@ -37,12 +37,12 @@ WORKERS = (1, 4, 8, 32)
 SPREAD = 0.5  # standard deviation of the logarithm of a duration: the slowest of 32 takes about eight times the fastest
 RULES = {
     "schedule": lambda tau, _q: tau,
+    "log": lambda tau, q: tau + q.bit_length() - 1,
     "half": lambda tau, q: tau + (q - 1) // 2,
     "plus": lambda tau, q: tau + q - 1,
-    "largest": max,
     "times": lambda tau, q: tau * q,
 }
-DEFAULT = "plus"
+DEFAULT = "log"
 OUT = Path(__file__).parent / "out" / "parallel.json"
 
 

@@ -16,10 +16,23 @@ RUNS = {
     "own_function": (["14"], r"nfev: 14\n(.*\n)*.*one penalty for each: +\d"),
     "ask_tell": (["20"], r"nfev: 20\n(.*\n)*.*constant length, for comparison: -0\.6"),
     "parallel": (["12"], r"nfev: 12\n(.*\n)*Wall time: \d"),
+    "processes": (["14"], r"nfev: 14\n(.*\n)*Error with all weights zero: 0\.\d+, found: 0\.\d+\n"),
+    "dask_cluster": (
+        ["24"],
+        r"After 12 eval.* is killed\.\n(.*\n)*Evaluations: 24\n(.*\n)*Counted twice: 0\nLost: 0\n",
+    ),
     "report": (["12"], r"seed1: best \d\S*, \d+ of 12 failed\nOpen in a browser: report\.html\n"),
     "resume": ([], r"first process: -9\nevaluations in all: 40\nthe same to the last bit: True\n"),
     "benchmark": (["--budget", "11"], r"branin2@50 +nestbo +2 +11 (.*\n)*again, from the journals: 4 runs\n"),
     "named_space": (["14"], r"speed0=\d.*buffer0=\d+(.*\n)*.*Cost found, mean of 20 simulations: \d"),
+    "optuna_study": (
+        ["4"],
+        r"Trials so far: +4\nError with one penalty for all: +\d.*\nError with one penalty for each: +\d",
+    ),
+    "optuna_postgres": (
+        ["sqlite:///workers.db", "--workers", "2", "--trials", "4"],
+        r"trials: [45] COMPLETE\nbest value: \d",
+    ),
 }
 
 
@@ -42,13 +55,18 @@ def run(folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess
 
 
 def test_every_example_is_run():
-    """An example without an entry above would rot unseen."""
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(RUNS)
+    """An example that neither has an entry above nor is run by a test of the extras would rot unseen."""
+    extras = [path.read_text(encoding="utf-8") for path in (EXAMPLES.parent / "tests" / "extras").glob("test_*.py")]
+    elsewhere = {stem for text in extras for stem in re.findall(r'"examples" / "(\w+)\.py"', text)}
+    assert elsewhere == {"mpi_pool", "ray_cluster"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(RUNS) | elsewhere
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_an_example_prints_what_it_says(name, tmp_path):
-    """Each example runs with the core alone and prints its result."""
+    """Each example runs and prints its result, with the core alone unless it says what it needs."""
+    if name == "dask_cluster":
+        pytest.importorskip("distributed", reason="needs nestbo[dask]")
     arguments, expected = RUNS[name]
     assert re.search(expected, run(tmp_path, name, *arguments).stdout)
 

@@ -166,10 +166,12 @@ def propose(state: State, count: int, *, number: int | None = None) -> Suggestio
 def tolerance(state: State, count: int) -> int:
     """Failures in a row that halve the region, for `count` more points beside those pending.
 
-    With q evaluations out at once, none knows of the others: the q - 1 others are granted on top of the schedule's
-    tolerance, so that a halving always takes into account at least one result that was proposed after the last change.
+    With q evaluations out at once, none knows of the others, so that more than the schedule's tolerance must fail: one
+    more for each doubling of q. Granting all q - 1 others would keep a region from ever ending where q is large, and
+    with it the subspace from growing; granting none ends it before anything was tried at the length that was set last.
     """
-    return state.schedule.failure_tolerance(state.target_dim) + len(state.pending) + count - 1
+    at_once = len(state.pending) + count
+    return state.schedule.failure_tolerance(state.target_dim) + at_once.bit_length() - 1
 
 
 def fresh_fit_period(settings: Settings, n: int) -> int:
