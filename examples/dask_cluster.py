@@ -62,8 +62,10 @@ def main(budget: int) -> None:
 
         def kill(so_far: nestbo.Result) -> None:
             if so_far.nfev == budget // 2:
-                print(f"After {so_far.nfev} evaluations worker process {workers[0].pid} is killed.")
-                workers[0].kill()
+                # The one that has begun last is the least likely to be done.
+                latest = int(log.read_text(encoding="utf-8").split()[-1])
+                print(f"After {so_far.nfev} evaluations worker process {latest} is killed.")
+                next(worker for worker in workers if worker.pid == latest).kill()
 
         with Client(address, timeout=60) as client:
             client.wait_for_workers(WORKERS, timeout=60)

@@ -1,8 +1,21 @@
-"""An executor that does what a test says, when it says so."""
+"""An executor that does what a test says, when it says so; runs on it, and what their journals say."""
 
+import math
 from concurrent.futures import Executor, Future
 
+from nestbo import Optimizer, Settings
+from nestbo.evaluation import Task
+from nestbo.events import Asked, Told
 from nestbo.executors import Futures
+from nestbo.journal import read, replay
+from nestbo.loop import Loop
+
+FAST = Settings(max_candidates=40, initial_points=3, fit_iterations=3)
+BOX = [(-1.0, 1.0)] * 4
+
+
+def bowl(x):
+    return float(((x - 0.3) ** 2).sum())
 
 
 class Scripted(Executor):
@@ -52,3 +65,56 @@ class Stepwise(Futures):
         """What is there after the script has been asked once."""
         self._script(self._executor)
         return super().wait()
+
+
+def oldest(executor):
+    """A script: the evaluation that began first ends first."""
+    executor.finish(next(iter(executor.out)))
+
+
+def newest(executor):
+    """A script: the evaluation that began last ends first."""
+    executor.finish(next(reversed(executor.out)))
+
+
+def all_of_them(executor):
+    """A script: all evaluations end, and are found at once."""
+    for trial in list(executor.out):
+        executor.finish(trial)
+
+
+def run(path, script, *, workers=3, budget=12, limit=None, batch=None, fun=bowl, bounds=BOX, settings=FAST, **kwargs):
+    """A run on a scripted executor; (result, executor)."""
+    executor = Scripted(workers)
+    evaluator = Stepwise(Task(fun, (), ()), executor, limit=limit or batch, script=script)
+    with Optimizer(bounds, budget=budget, rng=0, settings=settings, journal=path) as optimizer:
+        result = looped(optimizer, evaluator, batch=batch, **kwargs)
+    return result, executor
+
+
+def looped(optimizer, evaluator, *, batch=None, callback=None, max_time=math.inf, target=-math.inf):
+    """Carry a run out."""
+    return Loop(
+        optimizer=optimizer,
+        evaluator=evaluator,
+        batch=batch,
+        callback=callback,
+        progress=None,
+        max_time=max_time,
+        target=target,
+    ).until_done()
+
+
+def proposals(path):
+    """The points of each proposal."""
+    return [event.z.tolist() for event in read(path) if isinstance(event, Asked)]
+
+
+def consistent(path, budget):
+    """Each trial of a run was asked for once and told once, and a replay agrees with itself; its state."""
+    events = read(path)
+    asked = [event.first_id + i for event in events if isinstance(event, Asked) for i in range(len(event.z))]
+    answered = [event.trial for event in events if isinstance(event, Told)]
+    assert asked == list(range(budget))
+    assert sorted(answered) == asked
+    return replay(events, path)

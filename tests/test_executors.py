@@ -16,7 +16,7 @@ import pytest
 
 from nestbo import Optimizer, Settings, Status, minimize
 from nestbo.errors import NestboError, ObjectiveError, SettingsError
-from nestbo.evaluation import Failure, Lost, Raised, Task
+from nestbo.evaluation import Failure, Lost, Raised, Task, Value
 from nestbo.events import Failed, Told
 from nestbo.executors import DEATHS, LOSSES, Futures, Mapped
 from nestbo.journal import read
@@ -172,6 +172,16 @@ def test_trouble_of_an_executor_is_told_from_one_that_does_not_suit():
     assert failure.reason == "the executor had trouble with the evaluation (OddityError: reason), 4 times in a row"
 
 
+@pytest.mark.parametrize("wrong", [None, 1.0, Value(8, 1.0, 0.1)])
+def test_an_executor_that_returns_something_else_is_found_out(wrong):
+    """Nothing, the bare value, or the answer of another trial: no trial disappears, none gets a value of another."""
+    executor = Scripted()
+    with futures(executor) as place:
+        outcome = once(place, executor, lambda at: at.out.pop(7)[0].set_result(wrong))
+    assert isinstance(outcome.error, SettingsError)
+    assert re.match(r"Scripted returned .* instead of what the function it was given returns: ", str(outcome.error))
+
+
 def test_an_executor_of_somebody_else_that_breaks_ends_the_run():
     """There is no other like it; whether it breaks with an evaluation or when it gets one."""
     executor = Scripted()
@@ -274,9 +284,9 @@ def test_a_pool_that_was_broken_before_is_replaced():
             place.submit(0, ("environment", "NESTBO_TEST"))
             assert place.wait()[0].value == 17.0
             place.submit(1, ("sleep", 60.0))
-            members = [pid for pool in place._spare._last for pid in pool._processes]
-            assert all(alive(pid) for pid in members)
-        assert not any(alive(pid) for pid in members)
+            members = [process for pool in place._spare._last for process in pool._processes.values()]
+            assert all(alive(process.pid) for process in members)
+        assert [process.exitcode for process in members] == [-signal.SIGKILL] * len(members) != []
 
 
 def test_processes_that_all_die_are_not_started_for_ever():
@@ -306,6 +316,15 @@ def test_what_cannot_be_sent_to_processes_is_explained(kind):
             SettingsError, match=r"args cannot be sent to worker processes .*: give what can be pickled"
         ):
             run(executor, args=(threading.Lock(),))
+
+
+def test_what_looks_like_an_executor_is_refused_with_advice(tmp_path):
+    """A class, a pool of multiprocessing; nothing is begun."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        for workers, advice in ((ThreadPoolExecutor, "make an executor of it"), (pool, "give pool.map, with batch_si")):
+            with pytest.raises(SettingsError, match=advice):
+                run(workers, journal=tmp_path / "j")
+    assert not (tmp_path / "j").exists()
 
 
 def test_an_executor_that_was_shut_down_is_refused(tmp_path):
@@ -419,6 +438,12 @@ def test_a_function_that_is_not_like_map_is_found_out(mapper, tmp_path):
         run(mapper, batch_size=3, journal=tmp_path / "j")
     with Optimizer.resume(tmp_path / "j") as optimizer:
         assert (len(optimizer.pending), len(optimizer.state.outcomes)) == (3, 0)
+
+
+def test_what_returns_no_values_is_told_from_a_map():
+    """A method of an executor or a pool that looks like it."""
+    with ThreadPoolExecutor(1) as executor, pytest.raises(SettingsError, match="returned a Future instead of values: "):
+        run(executor.submit, batch_size=2)
 
 
 def test_what_a_mapper_raises_ends_the_run():

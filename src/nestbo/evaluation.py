@@ -62,7 +62,7 @@ class Remote:
 
     Attributes:
         trial: The trial that raised it.
-        pickled: The exception; None if it does not survive that.
+        pickled: The exception; None if that cannot be done.
         text: The exception in one line.
         trace: Its traceback.
         worker: Where.
@@ -79,7 +79,6 @@ class Remote:
         """Pack an exception."""
         try:
             pickled = pickle.dumps(error)
-            pickle.loads(pickled)  # noqa: S301 - our own; exceptions with arguments of their own often fail here
         except Exception:  # noqa: BLE001 - whatever a user's exception raises
             pickled = None
         text = traceback.format_exception_only(error)[-1].strip()
@@ -90,7 +89,7 @@ class Remote:
         error: BaseException = ObjectiveError(
             f"the function raised {self.text}: mend it, or name the exception in catch"
         )
-        with suppress(Exception):  # a class that only the worker could import
+        with suppress(Exception):  # a class that only the worker could import, or with arguments of its own
             error = error if self.pickled is None else pickle.loads(self.pickled)  # noqa: S301 - from a worker
         error.add_note(f"raised in {self.worker}, trial {self.trial}:\n{self.trace}")
         return Raised(self.trial, error)

@@ -135,6 +135,16 @@ class Futures:
             if not self._proven:
                 return Raised(out.trial, _unsuitable(error))
             return self._again(out, f"the executor had trouble with the evaluation ({text})", None)
+        return self._answered(answer, out)
+
+    def _answered(self, answer: Value | Failure | Remote, out: "_Out") -> Outcome:
+        """What the executor has brought, if it is what the function that it was given returns."""
+        if getattr(answer, "trial", None) != out.trial:
+            error = SettingsError(
+                f"{type(self._executor).__name__} returned {answer!r:.60} instead of what the function it was given "
+                "returns: its futures have to bring that, unchanged"
+            )
+            return Raised(out.trial, error)
         self._proven = True
         self._losses.pop(out.trial, None)
         return answer.raised() if isinstance(answer, Remote) else answer
@@ -217,11 +227,17 @@ class Mapped:
         """Evaluate the batch. What the mapper itself raises ends the run."""
         batch, self._waiting = self._waiting, []
         try:
-            answers = list(self._mapper(self._job, batch))
+            returned = self._mapper(self._job, batch)
+            answers = list(returned) if isinstance(returned, Iterable) else None
         except Exception as error:
             if self._proven:
                 raise
             raise _unsuitable(error) from error
+        if answers is None:
+            raise SettingsError(
+                f"workers returned a {type(returned).__name__} instead of values: it has to work like map(function, "
+                "points); an executor is given as it is, and of a pool its map"
+            )
         expected = [trial for trial, _ in batch]
         if [getattr(answer, "trial", None) for answer in answers] != expected:
             raise SettingsError(
@@ -298,7 +314,8 @@ def by_value(task: Task) -> bytes:
     while isinstance(fun, partial):
         fun = fun.func
     module = sys.modules.get(getattr(fun, "__module__", None) or "")
-    own = module is not None and _is_users(module)
+    registered = cloudpickle.list_registry_pickle_by_value()  # by the user: these stay so
+    own = module is not None and _is_users(module) and module.__name__ not in registered
     if own:
         cloudpickle.register_pickle_by_value(module)
     try:

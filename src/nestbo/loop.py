@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nestbo.errors import SpaceExhausted
+from nestbo.errors import NestboError, SpaceExhausted
 from nestbo.evaluation import Evaluator, Failure, Lost, Outcome, Raised, Value
 from nestbo.optimizer import Optimizer
 from nestbo.progress import Progress
@@ -64,23 +64,39 @@ class Loop:
             end = self._reached() or self._timed_out()
             if end is None and optimizer.remaining:
                 with self.evaluator:
-                    end = self._loop()
+                    end = self._kept()
         except KeyboardInterrupt:
             waiting = len(optimizer.state.pending)
             pending = (
                 "1 evaluation is pending, it comes" if waiting == 1 else f"{waiting} evaluations are pending, they come"
             )
-            end = (Status.INTERRUPTED, f"interrupted: {pending} first when it goes on")
+            end = (Status.INTERRUPTED, f"interrupted: {pending} first when it goes on" if waiting else "interrupted")
         if end is not None:
             optimizer.stop(*end)
         self._show(last=True)
         return optimizer.result()
 
+    def _kept(self) -> End | None:
+        """The loop; whatever ends it, an evaluation that has arrived is not thrown away."""
+        try:
+            return self._loop()
+        except BaseException as error:
+            while self.arrived:
+                outcome = self.arrived.popleft()
+                if isinstance(outcome, Value | Failure):
+                    try:
+                        self._tell(outcome)
+                    except NestboError as unsaved:  # a full disk: the note says the value
+                        error.add_note(str(unsaved))
+            raise
+
     def _loop(self) -> End | None:
         """Keep the evaluator busy. Once no other evaluation may begin, those that run are waited for."""
         no_more: End | None = None
         while True:
-            no_more = no_more or self._begin()
+            # After the last point of a space, one that is lost still has to be made again.
+            if no_more is None or self.queue or self.optimizer.unclaimed:
+                no_more = self._begin() or no_more
             if not self.arrived:
                 if not self.evaluator.running:
                     return no_more

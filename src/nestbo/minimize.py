@@ -135,10 +135,11 @@ def _place(
     if isinstance(workers, Executor):
         futures = Futures(task, workers, limit=max_pending or batch)
         return lambda _most: futures
-    if callable(workers) and not (isinstance(workers, type) and issubclass(workers, Executor)):
+    mapper: Any = workers  # `map` itself is a class
+    if callable(mapper) and not (isinstance(mapper, type) and issubclass(mapper, Executor)):
         if batch is None:
             raise SettingsError("a function like map evaluates several points at a time: say how many with batch_size")
-        mapped = Mapped(task, workers, batch)
+        mapped = Mapped(task, mapper, batch)
         return lambda _most: mapped
     count = process_count(workers)
     if count == 1 and timeout == math.inf:

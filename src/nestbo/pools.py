@@ -26,6 +26,11 @@ class OnDask(Executor):
     def __init__(self, executor: Any) -> None:
         self._executor: Any = executor
         self._client: Any = executor._client  # noqa: SLF001 - the executor says nothing about its cluster
+        if self._client.asynchronous:
+            raise SettingsError(
+                "the Dask client is an asynchronous one, which does nothing while minimize runs: give the executor of "
+                "a client without asynchronous=True"
+            )
         self._tasks: dict[Future[Any], Any] = {}
 
     @property
@@ -117,7 +122,8 @@ class OneEach(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
         """End all processes, also those that are evaluating."""
         pools, self._last = list(self._last), {}
-        for pool in pools:
+        for pool in pools:  # all of them before any is waited for: Ctrl-C may come then
             for process in list((getattr(pool, "_processes", None) or {}).values()):
                 process.kill()
+        for pool in pools:
             pool.shutdown(wait=wait, cancel_futures=cancel_futures)

@@ -86,9 +86,16 @@ def process_count(workers: object) -> int:
             return getattr(os, "process_cpu_count", os.cpu_count)() or 1
         if count >= 1:
             return count
+    advice = "give one of these"
+    if isinstance(workers, type):
+        advice = "that is a class, make an executor of it"
+    elif hasattr(workers, "get_executor"):
+        advice = "of a Dask client give client.get_executor(pure=False)"
+    elif hasattr(workers, "map"):
+        advice = "of a pool give pool.map, with batch_size"
     raise SettingsError(
         f"workers must be a number of processes (1, 2, ... or -1 for one per processor), an executor such as "
-        f"ThreadPoolExecutor(4), or a function like map, got {workers!r:.60}: give one of these"
+        f"ThreadPoolExecutor(4), or a function like map, got {workers!r:.60}: {advice}"
     )
 
 

@@ -215,6 +215,8 @@ class TestRunning:
             _ = RayExecutor(num_cpus=0).num_workers
         with pytest.raises(SettingsError, match="max_workers must be at least 1, got 0"):
             RayExecutor(0)
+        with pytest.raises(SettingsError, match="max_workers must be an integer, got '4'"):
+            RayExecutor("4")
         with pytest.raises(SettingsError, match=r"does not take these options .*gpus"):
             RayExecutor(gpus=2)
 

@@ -1,7 +1,9 @@
 """Runs on a real Dask cluster: a scheduler and workers that are processes of their own, and come and go."""
 
+import asyncio
 import importlib
 import os
+import random
 import re
 import signal
 import socket
@@ -23,10 +25,20 @@ from nestbo.executors import Futures
 from nestbo.journal import read
 
 distributed = pytest.importorskip("distributed", reason="needs nestbo[dask]")
+cloudpickle = pytest.importorskip("cloudpickle", reason="comes with distributed")
 
 FAST = Settings(max_candidates=50, initial_points=3, fit_iterations=5)
 BOX = [(-1.0, 1.0)] * 4
 PATIENCE = 60.0  # seconds until a test gives up; nothing is timed by it
+
+
+def free_port():
+    """A port that stays free until somebody wants it: from below those that the system gives to anybody who asks."""
+    for port in random.SystemRandom().sample(range(20_000, 30_000), 100):
+        with suppress(OSError), socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+            return port
+    raise OSError
 
 
 class Cluster:
@@ -35,9 +47,7 @@ class Cluster:
     def __init__(self, folder, **environment):
         self._folder = folder
         self._environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment}
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self.address = f"tcp://127.0.0.1:{self._port}"
         self._started = []
         self.start_scheduler()
@@ -249,8 +259,12 @@ def test_functions_travel_with_their_modules(cluster, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     mine, far = importlib.import_module("mine"), importlib.import_module("far")
     with cluster.client(1) as client:
-        result = run(client, mine.cost, budget=4)
-        assert list(result.values) == [mine.cost(point) for point in result.points]
+        for _ in range(2):
+            result = run(client, mine.cost, budget=4)
+            assert list(result.values) == [mine.cost(point) for point in result.points]
+            cloudpickle.register_pickle_by_value(mine)  # as users may; it is theirs to undo
+        assert cloudpickle.list_registry_pickle_by_value() == {"mine"}
+        cloudpickle.unregister_pickle_by_value(mine)
         with pytest.raises(
             SettingsError, match=r"cannot evaluate the function \(ModuleNotFoundError: No .* 'mine'\): def"
         ):
@@ -268,6 +282,20 @@ def test_functions_travel_with_their_modules(cluster, tmp_path, monkeypatch):
 
 def total(_, data):
     return float(data.sum())
+
+
+def test_what_is_not_the_executor_of_a_client_is_refused(shared, tmp_path):
+    """The client itself; the executor of an asynchronous one, which would wait for ever."""
+
+    async def asynchronously():
+        async with distributed.Client(shared.address, asynchronous=True, set_as_default=False) as client:
+            run(client, journal=tmp_path / "j")
+
+    with pytest.raises(SettingsError, match="give the executor of a client without asynchronous=True"):
+        asyncio.run(asynchronously())
+    with shared.client() as client, pytest.raises(SettingsError, match=r"give client.get_executor\(pure=False\)"):
+        run(client, workers=client, journal=tmp_path / "j")
+    assert not (tmp_path / "j").exists()
 
 
 # Workers that come and go.

@@ -23,7 +23,7 @@ from nestbo.bench.places import Cluster, Place, processes
 from nestbo.bench.results import Run, Stored
 from nestbo.embedding import whole
 from nestbo.errors import JournalLocked, JournalWriteError, NestboError, SettingsError
-from nestbo.evaluation import Failure, Outcome, Value
+from nestbo.evaluation import Failure, Lost, Outcome, Value
 from nestbo.lock import Lock
 from nestbo.rng import seed_from
 from nestbo.workers import process_count
@@ -236,7 +236,7 @@ def _failure(cell: Cell, outcome: Outcome) -> CellFailure | None:
     """The failure behind an outcome, in words."""
     if isinstance(outcome, Value):
         return None
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, Failure | Lost):
         reason, trace = f"{outcome.reason}, {ATTEMPTS} times", ""
     else:
         error = outcome.error

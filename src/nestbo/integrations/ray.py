@@ -19,6 +19,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from typing import Any
 
+from nestbo.embedding import whole
 from nestbo.errors import NestboError, SettingsError
 
 
@@ -40,10 +41,8 @@ class RayExecutor(Executor):
             self._ray: Any = importlib.import_module("ray")
         except ImportError:
             raise NestboError("RayExecutor needs Ray, which is not installed: pip install 'nestbo[ray]'") from None
-        if max_workers is not None and max_workers < 1:
-            raise SettingsError(f"max_workers must be at least 1, got {max_workers}: give more, or leave it out")
+        self._max_workers = None if max_workers is None else whole("max_workers", max_workers, least=1)
         self._must_run()
-        self._max_workers = max_workers
         options = {"num_cpus": num_cpus, "max_retries": 0, **options}
         try:
             self._remote = self._ray.remote(_call).options(**options)
