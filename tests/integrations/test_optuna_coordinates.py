@@ -70,6 +70,17 @@ def test_both_ends_are_reached(distribution):
     assert high == pytest.approx(distribution.high, rel=1e-12, abs=1e-9)
 
 
+@given(st.floats(-1e3, 1e3), st.integers(1, 10**7), st.lists(st.floats(-1.0, 1.0), min_size=50, max_size=50))
+def test_the_finest_steps_are_steps(step, count, u):
+    """As many as are searched: each value is one that Optuna takes, or it would sample another one."""
+    low, step = (0.0, abs(step) + 1e-3) if step > 0.0 else (-count * (abs(step) + 1e-3), abs(step) + 1e-3)
+    found = searchable({"p": FloatDistribution(low, low + 0.99 * count * step, step=step)})
+    if found:
+        coordinates, distribution = Coordinates(found), found["p"]
+        for value in (coordinates.params(coordinates.space.from_unit([each]))["p"] for each in u):
+            assert distribution._contains(value)
+
+
 @pytest.mark.parametrize(
     "distribution",
     [
@@ -78,7 +89,10 @@ def test_both_ends_are_reached(distribution):
         FloatDistribution(1.0, 1.0),
         IntDistribution(3, 3),
         IntDistribution(0, 2**60),
+        IntDistribution(1 - 2**53, 2**53, step=3),
         FloatDistribution(0.0, 1.0, step=1e-17),
+        FloatDistribution(1e10, 1e10 + 1.0, step=0.1),
+        FloatDistribution(-1e308, 1e308, step=1e302),
         FloatDistribution(-math.inf, 1.0),
     ],
 )

@@ -142,6 +142,29 @@ def test_a_result_of_a_later_region_takes_the_fold_there(histories):
     assert len(state.model_y) == 1
 
 
+def test_a_trial_with_other_parameters_than_proposed_is_a_known_evaluation(histories):
+    """What was evaluated counts, not what was proposed."""
+    proposed = next(t for t in histories[1] if searching().noted(t) and t.state == TrialState.COMPLETE)
+    changed = copy.copy(proposed)
+    changed.params = {**proposed.params, "x3": 0.123}
+    search = searching()
+    state = search.state([changed], -1)
+    assert (len(state.outcomes), len(state.known), search.strangers) == (0, 1, 1)
+    assert search.coordinates.params(state.known[0].x)["x3"] == 0.123
+
+
+def test_the_latest_fit_counts_in_whatever_order_trials_end(histories):
+    """The fit of the trial with the largest number in the region, though an earlier one ended after it."""
+    search = searching()
+    fitted = [t for t in histories[1] if search.noted(t) and search.noted(t).hyper is not None and t.values]
+    region = search.noted(fitted[0]).proposal.region
+    one, other = [copy.copy(t) for t in fitted if search.noted(t).proposal.region == region][:2]
+    one.datetime_complete, other.datetime_complete = BEGAN + timedelta(seconds=9), BEGAN
+    state = search.state([one, other], -1)
+    assert state.region == region
+    assert state.hyper.flat().tobytes() == search.noted(other).hyper.flat().tobytes()
+
+
 def test_a_pending_trial_of_a_later_region_is_left_alone(histories):
     """It neither moves the fold nor breaks the proposal."""
     later = next(t for t in histories[1] if searching().noted(t) and searching().noted(t).proposal.region == 1)
@@ -189,6 +212,13 @@ def test_known_evaluations_count_where_they_are_in_the_subspace():
     assert (state.best_value, state.model_best) == (1.0, 1.0)
 
 
+def test_trials_count_in_the_order_in_which_they_ended():
+    """By their clocks, then by their numbers."""
+    ends = {0: 9, 1: 3, 2: 7, 3: 3}
+    trials = [trial(n, TrialState.COMPLETE, value=float(n), x=n / 10, seconds=end) for n, end in ends.items()]
+    assert searching(LINE).state(trials, 9).model_y.array.tolist() == [1.0, 3.0, 2.0, 0.0]
+
+
 def test_maximising_negates_exactly():
     """The largest value is the best one."""
     trials = [trial(0, TrialState.COMPLETE, value=0.1, x=0.5), trial(1, TrialState.COMPLETE, value=0.3, x=0.4)]
@@ -223,6 +253,42 @@ def test_a_lost_trial_that_was_retried_does_not_count():
     state = search.state([lost, other, again], 9)
     assert state.model_y.array.tolist() == [1.0]
     assert digest(state) == digest(searching(LINE).state([lost, other, again], 9))
+
+
+def test_only_failed_trials_can_be_lost():
+    """A study that trials of another one were added to may say that a complete one was retried: its value stays."""
+    complete = trial(0, TrialState.COMPLETE, value=1.0, x=0.1)
+    foreign = trial(1, TrialState.COMPLETE, value=2.0, x=0.5, attributes={"failed_trial": 0, "retry_history": [0]})
+    search = searching(LINE)
+    search.state([complete], 9)
+    for each in (search, searching(LINE)):
+        assert each.state([complete, foreign], 9).model_y.array.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("where", ["_finished", "_unfinished", "_with_running", "_with_proposal"])
+@pytest.mark.parametrize("after", [0, 1, 5])
+def test_an_interrupt_loses_nothing(histories, monkeypatch, where, after):
+    """Ctrl-C at any moment, and the same search goes on: it ends where a new one does."""
+    trials, search, calls = histories[0], searching(), []
+    search.state(trials[:20], -1)
+    whole = getattr(Search, where)
+
+    def interrupted(self, *args):
+        calls.append(where)
+        found = whole(self, *args)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, where, interrupted)
+        for end in range(21, len(trials)):
+            try:
+                search.state(trials[:end], -1)
+            except KeyboardInterrupt:
+                break
+        assert len(calls) > after
+    assert digest(search.state(trials, -1)) == digest(searching().state(trials, -1))
 
 
 def test_trials_of_killed_workers_are_given_up():

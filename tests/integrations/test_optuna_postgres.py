@@ -22,7 +22,6 @@ from nestbo.integrations.optuna import NestedSampler
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 TRIALS = 150
-SHARE = 0.4  # of its trials that a single worker gets for the comparison; see the test
 
 
 @pytest.fixture(scope="module")
@@ -82,15 +81,15 @@ def alone(seed: int, trials: int) -> float:
 
 @pytest.mark.slow
 def test_six_workers_finish_a_study_though_two_are_killed(storage, start):
-    """The study gets its trials, no two of them equal, and six workers get as far as one with 40% of the trials.
+    """The study gets its trials, no two of them equal, and the result is as good as a single worker's.
 
     Each of the four workers that are left may be in the middle of a trial when the last one that is needed is complete.
 
-    Six workers need more trials than one: each proposes without the results of five others, and with five others out
-    the region waits longer before it halves. In 32 studies in memory with six trials out at once and two lost, the best
-    value after 150 trials was between 0.007 and 0.131. That of a single worker was 0.5 after 60 (the median of eight),
-    0.17 after 75 and 0.003 after 150; a random point has 6. The three single workers here have seeds: their median is
-    the same every time, 0.45: three times the worst of the 32, on a problem without local minima.
+    As good means better than the median of three single workers after half of the trials. In 32 studies in memory with
+    six trials out at once and two lost, the best value after 150 trials was between 0.002 and 0.014, with a median of
+    0.006 (a single worker's is 0.003; a random point has 6); which it is depends on who is faster. The single workers
+    have seeds, and so the same median after 75 trials every time, 0.14: ten times the worst of the 32. After 90 it is
+    0.017, which is too close for a test, though none of the 32 would have failed.
     """
     study = optuna.create_study(storage=storage, study_name="six")
     doomed = [start("six", TRIALS, "--hang-at", "3"), start("six", TRIALS, "--hang-at", "6")]
@@ -107,7 +106,7 @@ def test_six_workers_finish_a_study_though_two_are_killed(storage, start):
 
     first = sorted((trial for trial in trials if trial.number in complete), key=lambda trial: trial.datetime_complete)
     best = min(trial.value for trial in first[:TRIALS])
-    assert best < statistics.median(alone(seed, round(SHARE * TRIALS)) for seed in range(3))
+    assert best < statistics.median(alone(seed, TRIALS // 2) for seed in range(3))
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from nestbo import Integer, Optimizer, Real, Settings, Space
 from nestbo.errors import NestboError, SettingsError
 from nestbo.integrations.optuna import NestedSampler
 from nestbo.integrations.optuna.notes import has_note
+from nestbo.propose import propose_or_grow
 
 FAST = Settings(max_candidates=100, fit_iterations=5, reach_input_dim_by=30)
 SPACE = {
@@ -205,15 +206,20 @@ def test_two_that_ask_at_once_get_different_points():
         assert len(set(points)) == 4
 
 
-def test_who_asks_first_and_suggests_later_is_seen():
+def test_who_asks_first_and_suggests_later_is_seen(monkeypatch):
     """Trials asked for together know of each other's points as pending."""
-    study = optuna.create_study(sampler=sampler())
+    study, pending = optuna.create_study(sampler=sampler()), []
     answered(study, 15)
     waiting = [study.ask() for _ in range(3)]
+
+    def counted(state, *args, **options):
+        pending.append(len(state.pending))
+        return propose_or_grow(state, *args, **options)
+
+    monkeypatch.setattr("nestbo.integrations.optuna.sampler.propose_or_grow", counted)
     for trial in waiting:
         trial.suggest_float("x0", -2.0, 3.0)
-    memory = next(iter(study.sampler._studies.values()))
-    assert len(memory.search.state(study.get_trials(deepcopy=False), -1).pending) == 3
+    assert pending == [0, 1, 2]
 
 
 def test_enqueued_trials_are_tried_and_known():
@@ -227,6 +233,7 @@ def test_enqueued_trials_are_tried_and_known():
     asked = answered(study, 12)
     assert study.trials[0].params == best
     assert (asked[0]["x0"], asked[1]["x1"], asked[1]["even"]) == (1.0, -1.5, 8)
+    assert [has_note(trial.system_attrs) for trial in study.trials[:6]] == [False, True, True, False, False, True]
     state = next(iter(study.sampler._studies.values())).search.state(study.get_trials(deepcopy=False), -1)
     assert state.space.has_origin
     assert state.space.as_params(state.space.origin()) == {**best, "share": 0, "even": 50}
@@ -252,6 +259,19 @@ def test_categories_and_conditions_are_sampled_independently_and_said_once(caplo
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1
     assert "'kind' of trial 1 is not searched by nestbo, but sampled independently" in lines[0]
+
+
+def test_a_search_space_that_is_not_the_objectives_is_said_once(caplog):
+    """A misspelt name shows twice: what is not searched, and what nobody asked for."""
+    space = {name: FloatDistribution(0.0, 1.0) for name in ("rate", "widht")}
+    study = optuna.create_study(sampler=NestedSampler(0, settings=FAST, search_space=space))
+    with caplog.at_level(logging.WARNING, "nestbo"):
+        answered(study, 12, {"rate": space["rate"], "width": space["rate"]}, lambda params: params["rate"])
+    lines = [record.getMessage().partition(": ")[2] for record in caplog.records]
+    assert len(lines) == 2
+    assert "'width' of trial 0 is not searched by nestbo" in lines[0]
+    assert "not in search_space with this range" in lines[0]
+    assert "'widht' is in search_space, but trial 0 ended without asking for it: look for a misspelt name" in lines[1]
 
 
 def test_the_default_independent_sampler_needs_no_state():
@@ -525,8 +545,9 @@ def test_several_objectives_are_refused(call):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seed": -1}, "must be between 0"),
-        ({"seed": "a"}, "must be None, an integer"),
+        ({"seed": -1}, "seed must be None or an integer between 0"),
+        ({"seed": "a"}, "seed must be None or an integer"),
+        ({"seed": np.arange(2)}, "seed must be None or an integer"),
         ({"budget": 0}, "budget must be at least 1"),
         ({"settings": {}}, "settings must be a nestbo.Settings"),
         ({"search_space": {"x": (0, 1)}}, "search_space must map names to Optuna distributions"),

@@ -28,6 +28,9 @@ SAME = 1e-9
 SAME_IN_RANGE = 1e-12
 """The same for values near 0, relative to the range."""
 
+FINEST = 1e7
+"""Optuna takes a float for a step if it is within 1e-8 of one. A float64 that is so many steps from 0 always is."""
+
 
 def searchable(distributions: Distributions) -> dict[str, BaseDistribution]:
     """The distributions that nestbo can search, in the order of their names: numbers, and more than one of them.
@@ -90,11 +93,15 @@ class Coordinates:
 def _is_searchable(name: str, distribution: BaseDistribution) -> bool:
     if not name or not isinstance(distribution, FloatDistribution | IntDistribution) or distribution.single():
         return False
-    low, high, steps = distribution.low, distribution.high, _steps(distribution)
-    if isinstance(distribution, IntDistribution) or steps is not None:
+    low, high = distribution.low, distribution.high
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return False
+    if isinstance(distribution, IntDistribution):
         # Beyond that not every whole number is a float64.
-        return max(abs(low), abs(high), steps or 0) <= LARGEST_INTEGER
-    return math.isfinite(low) and math.isfinite(high)
+        return max(abs(low), abs(high), high - low if distribution.step != 1 else 0) <= LARGEST_INTEGER
+    if distribution.step is not None:
+        return math.isfinite(high - low) and max(abs(low), abs(high)) / distribution.step <= FINEST
+    return True
 
 
 def _steps(distribution: BaseDistribution) -> int | None:
@@ -126,18 +133,20 @@ class Intersection:
         self._seen: set[int] = set()
         self._common: dict[str, BaseDistribution] | None = None
         self._searchable: dict[str, BaseDistribution] = {}
+        self._searched: dict[str, BaseDistribution] | None = None
 
     def of(self, trials: Iterable[FrozenTrial]) -> dict[str, BaseDistribution]:
         """What `searchable` keeps of them; empty while no trial is complete."""
-        seen, before = self._seen, self._common
+        seen = self._seen
         for trial in trials:
             if trial.state == TrialState.COMPLETE and trial.number not in seen:
-                seen.add(trial.number)
                 found, common = trial.distributions, self._common
                 if common is None:
                     self._common = dict(found)
                 elif any(found.get(name) != distribution for name, distribution in common.items()):
                     self._common = {name: each for name, each in common.items() if found.get(name) == each}
-        if self._common is not None and self._common is not before:
+                seen.add(trial.number)
+        if self._common is not None and self._common is not self._searched:
             self._searchable = searchable(self._common)
+            self._searched = self._common
         return self._searchable

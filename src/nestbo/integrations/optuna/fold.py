@@ -34,10 +34,10 @@ from nestbo.buffers import Log, Rows
 from nestbo.chain import first_region, next_region
 from nestbo.embedding import Embedding
 from nestbo.events import Asked, Embedded, Restarted
-from nestbo.gp.hyper import Hyper
 from nestbo.header import header
 from nestbo.integrations.optuna import notes
 from nestbo.integrations.optuna.coordinates import Coordinates
+from nestbo.integrations.optuna.timeline import Finished, Noted, Timeline
 from nestbo.records import Known, Outcome, Proposal
 from nestbo.settings import Settings
 from nestbo.state import DEFAULT_REACH, State, start, step, with_known, with_outcome, with_proposals
@@ -47,40 +47,6 @@ Array = NDArray[np.float64]
 PATIENCE = 10
 """A RUNNING trial is given up once more than so many later trials have finished for each worker that seems to be alive:
 about so many evaluations one after the other."""
-
-
-@dataclass(frozen=True, eq=False)
-class Noted:
-    """A proposal as its trial's attributes tell it."""
-
-    proposal: Proposal
-    hyper: Hyper | None
-
-
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """A finished trial.
-
-    Attributes:
-        when: When it finished, by the clock of its worker.
-        number: Its number in the study.
-        noted: The proposal; None for a known evaluation.
-        x: (D,), the point of a known evaluation.
-        value: To be minimised; nan for a failure.
-        violation: Sum of its violated constraints, 0 if it is feasible.
-    """
-
-    when: datetime
-    number: int
-    noted: Noted | None
-    x: Array | None
-    value: float
-    violation: float
-
-    @property
-    def place(self) -> tuple[datetime, int]:
-        """What finished trials are ordered by."""
-        return self.when, self.number
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,30 +72,30 @@ class Chain:
     def __init__(self, state: State) -> None:
         self._state = state
         first = first_region(state.space.dim, state.schedule.initial_dim, seed=state.seed, time=0.0)
-        self._events: list[Embedded | Restarted] = [first]
-        self._embeddings = [Embedding(first.bin, first.sign, state.schedule.initial_dim)]
+        self._regions: list[tuple[Embedded | Restarted, Embedding]] = [
+            (first, Embedding(first.bin, first.sign, state.schedule.initial_dim))
+        ]
 
     def event(self, region: int) -> Embedded | Restarted:
         """The event that begins a region."""
         state = self._state
-        while len(self._events) <= region:
+        while len(self._regions) <= region:
             event = next_region(
-                self._embeddings[-1],
-                len(self._events),
+                self._regions[-1][1],
+                len(self._regions),
                 bins=state.settings.bins,
                 largest=state.largest_dim,
                 seed=state.seed,
                 time=0.0,
             )
             d = state.largest_dim if isinstance(event, Restarted) or event.parent is None else len(event.parent)
-            self._events.append(event)
-            self._embeddings.append(Embedding(event.bin, event.sign, d))
-        return self._events[region]
+            self._regions.append((event, Embedding(event.bin, event.sign, d)))
+        return self._regions[region][0]
 
     def embedding(self, region: int) -> Embedding:
         """The embedding of a region."""
         self.event(region)
-        return self._embeddings[region]
+        return self._regions[region][1]
 
 
 class Search:
@@ -146,6 +112,7 @@ class Search:
     Attributes:
         key: Identifies the chain of embeddings: see `notes.chain_key`.
         strangers: Trials that nestbo has proposed for another search.
+        unasked: A parameter that was proposed to a trial which ended without it, and the trial; None if there is none.
     """
 
     def __init__(
@@ -164,24 +131,28 @@ class Search:
         # States share append-only memory, in which one thread at a time may append.
         self._lock = threading.RLock()
         self._sign = sign
+        self._opened = opened
         self.key = notes.chain_key(opened)
         self._chain = Chain(opened)
-        self.strangers = 0
         self._noted: dict[int, Noted] = {}
         self._origin: Noted | None = None
         if origin is not None:
             tolerance = opened.schedule.failure_tolerance(opened.schedule.initial_dim)
             first = Proposal(0, np.zeros(opened.schedule.initial_dim), True, tolerance, 0.0, None, None)
             self._origin = Noted(first, None)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Look at all trials again."""
         # A call looks at the trials that are new and at those that were open. Numbers are in order.
         self._seen: set[int] = set()
         self._highest = -1
         self._open: list[int] = []
         self._done: list[int] = []
         self._lost: set[int] = set()
-        self._order: list[Finished] = []
-        # The states between the finished trials: one that comes late, by its clock, is inserted where it belongs.
-        self._progress = [Progress(step(opened, self._chain.event(0)))]
+        self._timeline = Timeline(Progress(step(self._opened, self._chain.event(0))), self._next)
+        self.strangers = 0
+        self.unasked: tuple[str, int] | None = None
 
     def state(self, trials: Sequence[FrozenTrial], number: int) -> State:
         """The state in which a trial is proposed.
@@ -191,8 +162,13 @@ class Search:
             number: The trial to propose, which is not looked at.
         """
         with self._lock:
-            live, given_up = running(self._update(trials, number), self._done)
-            return self._with_running(self._progress[-1], live, given_up)
+            try:
+                live, given_up = running(self._update(trials, number), self._done)
+                return self._with_running(self._timeline.latest(), live, given_up)
+            except BaseException:
+                # Interrupted in the middle, by Ctrl-C in a notebook: a trial might be neither open nor done.
+                self._begin()
+                raise
 
     def grow(self, state: State) -> State:
         """The state in its next region."""
@@ -203,7 +179,7 @@ class Search:
         """The point (D,) of a target point, as the coordinates see it."""
         with self._lock:
             embedding = self._chain.embedding(region)
-        return self._progress[0].state.space.from_unit(embedding.lift(z))
+        return self._opened.space.from_unit(embedding.lift(z))
 
     def noted(self, trial: FrozenTrial) -> Noted | None:
         """The proposal of this search that a trial holds."""
@@ -219,18 +195,18 @@ class Search:
     def _update(self, trials: Sequence[FrozenTrial], number: int) -> list[FrozenTrial]:
         """Let trials enter that have finished since the last call; the RUNNING ones, in order of their numbers."""
         waiting = self._unfinished(trials)
-        lost = {each for trial in waiting for each in trial.system_attrs.get("retry_history", ())}
-        self._forget(lost - self._lost)
-        self._lost |= lost
+        retried = {each for trial in waiting for each in trial.system_attrs.get("retry_history", ())}
+        if not retried <= self._lost:
+            self._lost |= retried
+            self._timeline.remove_failed(self._lost)
         for trial in waiting:
             if trial.state.is_finished() and trial.number != number:
                 self._open.remove(trial.number)
                 bisect.insort(self._done, trial.number)
-                finished = None if trial.number in self._lost else self._finished(trial)
+                lost = trial.state == TrialState.FAIL and trial.number in self._lost
+                finished = None if lost else self._finished(trial)
                 if finished is not None:
-                    self._insert(finished)
-        for finished in self._order[len(self._progress) - 1 :]:
-            self._progress.append(self._next(self._progress[-1], finished))
+                    self._timeline.insert(finished)
         return [trial for trial in waiting if trial.state == TrialState.RUNNING and trial.number != number]
 
     def _unfinished(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -250,17 +226,6 @@ class Search:
         found = {trial.number: trial for trial in trials}
         return [found[number] for number in self._open if number in found]
 
-    def _insert(self, finished: Finished) -> None:
-        position = bisect.bisect(self._order, finished.place, key=lambda other: other.place)
-        self._order.insert(position, finished)
-        del self._progress[position + 1 :]
-
-    def _forget(self, lost: set[int]) -> None:
-        if lost:
-            places = [place for place, finished in enumerate(self._order) if finished.number in lost]
-            for place in reversed(places):
-                del self._order[place], self._progress[place + 1 :]
-
     def _finished(self, trial: FrozenTrial) -> Finished | None:
         """A finished trial, or None if it has no place here."""
         noted = self.noted(trial)
@@ -271,6 +236,9 @@ class Search:
             self.strangers += notes.has_note(trial.system_attrs)
             if x is None:
                 return None
+        elif trial.state == TrialState.COMPLETE and self.unasked is None:
+            names = self.coordinates.distributions
+            self.unasked = next(((name, trial.number) for name in names if name not in trial.params), None)
         complete = trial.state == TrialState.COMPLETE and trial.value is not None and math.isfinite(trial.value)
         return Finished(
             # Optuna's times have no zone, but people may add trials with one.
@@ -280,6 +248,7 @@ class Search:
             x=x,
             value=self._sign * trial.value if complete and trial.value is not None else math.nan,
             violation=sum(max(0.0, violation) for violation in trial.constraints.values()),
+            failed=trial.state == TrialState.FAIL,
         )
 
     def _is_as_proposed(self, trial: FrozenTrial, proposal: Proposal) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import operator
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from nestbo.integrations.optuna import notes
 from nestbo.integrations.optuna.coordinates import Coordinates, Intersection, searchable
 from nestbo.integrations.optuna.fold import Search
 from nestbo.propose import propose_or_grow, tolerance
-from nestbo.rng import SEED_BITS, seed_from, stream
+from nestbo.rng import SEED_BITS, stream
 from nestbo.settings import Settings
 
 STUDIES = 8
@@ -67,7 +68,7 @@ class NestedSampler(BaseSampler):
         search_space: Mapping[str, BaseDistribution] | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
-        self._seed = None if seed is None else seed_from(seed)
+        self._seed = None if seed is None else _checked_seed(seed)
         self._budget = None if budget is None else whole("budget", budget, least=1)
         self._settings = checked_settings(settings)
         self._search_space = None if search_space is None else searchable(_checked_space(search_space))
@@ -132,14 +133,16 @@ class NestedSampler(BaseSampler):
     ) -> Any:
         """A value for a parameter that is not searched."""
         _refuse_several_objectives(study)
-        if self._search_space is not None or any(t.state == TrialState.COMPLETE for t in _trials(study, trial)):
+        given = self._search_space is not None
+        if given or any(t.state == TrialState.COMPLETE for t in _trials(study, trial)):
             self._say_once(
                 study,
                 "independent",
-                "parameter %r of trial %d is not searched by nestbo, but sampled independently: it is categorical, or "
-                "not every trial has it, or its range has changed",
+                "parameter %r of trial %d is not searched by nestbo, but sampled independently: it is categorical, "
+                "or %s",
                 param_name,
                 trial.number,
+                "not in search_space with this range" if given else "not every trial has it, or its range has changed",
             )
         return self._sample(study, trial, param_name, param_distribution)
 
@@ -177,8 +180,15 @@ class NestedSampler(BaseSampler):
             self._say_once(
                 study,
                 search.key,
-                "trials of this study were proposed by nestbo for another search space or seed, or changed since: they "
-                "count as known evaluations",
+                "trials of this study were proposed by nestbo for another search space, seed or settings, or changed "
+                "since: they count as known evaluations",
+            )
+        if search.unasked is not None:
+            self._say_once(
+                study,
+                "unasked",
+                "parameter %r is in search_space, but trial %d ended without asking for it: look for a misspelt name",
+                *search.unasked,
             )
         began = time.perf_counter()
         try:
@@ -214,6 +224,7 @@ class NestedSampler(BaseSampler):
             if not distributions:
                 return None
             coordinates = Coordinates(distributions)
+            memory.search, memory.given = None, dict(search_space)
             memory.search = Search(
                 coordinates,
                 origin=_origin(coordinates, trials[0]),
@@ -222,7 +233,6 @@ class NestedSampler(BaseSampler):
                 settings=self._settings,
                 sign=-1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0,
             )
-            memory.given = dict(search_space)
         return memory.search
 
     def _memory(self, study: Study, trials: Sequence[FrozenTrial]) -> "_Memory":
@@ -308,6 +318,19 @@ def _repeated(search: Search, seed: int, number: int) -> NDArray[np.float64]:
     """A random point (D,), for a space in which all have been tried."""
     u = stream(seed, "repeat", number).uniform(-1.0, 1.0, search.coordinates.space.dim)  # D
     return search.coordinates.space.from_unit(u)
+
+
+def _checked_seed(seed: SupportsIndex) -> int:
+    try:
+        found = operator.index(seed)
+    except TypeError:
+        found = -1
+    if 0 <= found < 2**SEED_BITS:
+        return found
+    raise SettingsError(
+        f"seed must be None or an integer between 0 and 2**{SEED_BITS} - 1, got {seed!r:.80}: pass the same one to all "
+        "workers, or None"
+    )
 
 
 def _checked_space(search_space: object) -> Mapping[str, BaseDistribution]:
