@@ -572,3 +572,14 @@ def test_without_optuna_5_the_error_says_what_to_install(monkeypatch, version):
     monkeypatch.delitem(sys.modules, "nestbo.integrations.optuna")
     with pytest.raises(NestboError, match=r"needs Optuna.*pip install 'nestbo\[optuna\]'"):
         importlib.import_module("nestbo.integrations.optuna")
+
+
+def test_a_study_that_was_deleted_and_made_again_begins_as_the_first_one_did():
+    """The sampler tells the two apart, though they have one name: the same seed gives the same first trial."""
+    storage, sampler = optuna.storages.InMemoryStorage(), NestedSampler(seed=5)
+    first = []
+    for _ in range(2):
+        study = optuna.create_study(storage=storage, study_name="again", sampler=sampler)
+        first.append(study.ask().suggest_float("a", 0.0, 1.0))
+        optuna.delete_study(study_name="again", storage=storage)
+    assert first[0] == first[1]

@@ -151,9 +151,10 @@ class NestedSampler(BaseSampler):
         sampler = self._independent_sampler
         if sampler is None:
             # One for each trial, seeded by it: so it needs no state, and two workers do not draw the same values.
-            of_trial = (study.study_name, trial.number)
+            trials = _trials(study, trial)
+            of_trial = (_identity(study, trials), trial.number)
             if getattr(self._independent, "of_trial", None) != of_trial:
-                rng = stream(self._seed_of(study, _trials(study, trial)), "independent", trial.number)
+                rng = stream(self._seed_of(study, trials), "independent", trial.number)
                 self._independent.of_trial = of_trial
                 self._independent.sampler = TPESampler(seed=int(rng.integers(2**32)))
             sampler = self._independent.sampler
