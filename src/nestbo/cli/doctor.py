@@ -29,7 +29,10 @@ EXTRAS = {
     "bench": (("celer", "cma", "matplotlib", "sklearn"), "problems made from data, CMA-ES, figures"),
     "botorch": (("botorch",), "suggestions timed beside BoTorch: make bench"),
     "dask": (("distributed",), "evaluations on a cluster: --dask"),
+    "mpi": (("mpi4py",), "evaluations in an MPI job"),
     "mujoco": (("gymnasium", "mujoco"), "robots as problems"),
+    "optuna": (("optuna",), "nested subspaces for an Optuna study"),
+    "ray": (("ray",), "evaluations on a Ray cluster"),
     "report": (("plotly",), "nestbo report"),
 }
 """What is optional: modules, and what they give."""
