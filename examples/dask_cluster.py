@@ -41,7 +41,7 @@ def cluster(folder: str) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"tcp://127.0.0.1:{port}"
-    commands = [["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]]
+    commands = [["scheduler", "--host", "127.0.0.1", "--port", str(port), "--dashboard-address", ":0"]]
     commands += [["worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]] * WORKERS
     started = [
         subprocess.Popen([sys.executable, "-m", "dask", *command], cwd=folder, stderr=subprocess.DEVNULL)  # noqa: S603

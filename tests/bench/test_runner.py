@@ -460,7 +460,7 @@ def cluster():
     """A real scheduler and two worker processes."""
     distributed = pytest.importorskip("distributed", reason="needs nestbo[dask]")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL
     ) as cluster:
         yield cluster
 

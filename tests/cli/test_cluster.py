@@ -19,7 +19,7 @@ distributed = pytest.importorskip("distributed", reason="needs nestbo[dask]")
 def address():
     """A scheduler with two worker processes, which are replaced when they die."""
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     ) as local:
         yield local.scheduler_address
 

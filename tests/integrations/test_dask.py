@@ -54,7 +54,7 @@ class Cluster:
 
     def start_scheduler(self):
         """Start it, on the same port every time."""
-        options = ["--host", "127.0.0.1", "--port", str(self._port), "--no-dashboard"]
+        options = ["--host", "127.0.0.1", "--port", str(self._port), "--dashboard-address", ":0"]
         self._scheduler = self._start("scheduler", *options)
 
     def kill_scheduler(self):
