@@ -25,7 +25,7 @@ from nestbo.bench import problems
 from nestbo.codec import encode
 from nestbo.events import Opened
 from nestbo.journal import read
-from nestbo.state import step
+from nestbo.transitions import step
 from quality import ONE_THREAD, say  # beside this file
 
 SHOWN = 4

@@ -28,7 +28,8 @@ from nestbo.bench import problems
 from nestbo.events import Asked, Embedded, Restarted, Told
 from nestbo.journal import read
 from nestbo.region import box
-from nestbo.state import State, step
+from nestbo.state import State
+from nestbo.transitions import step
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from nestbo.embedding import Embedding
 from nestbo.errors import SpaceExhausted
 from nestbo.events import Restarted
 from nestbo.propose import POOL, NoNewPoint, _Apart, _data, fresh_fit_period, margin, propose, recommend
-from nestbo.state import step
+from nestbo.transitions import step
 
 FAST = {"max_candidates": 200, "fit_iterations": 10}
 

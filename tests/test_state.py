@@ -17,7 +17,7 @@ from nestbo.errors import BudgetExhausted, JournalError, TrialError
 from nestbo.events import Asked, Embedded, Extended, Failed, Opened, Restarted, Stopped, Told
 from nestbo.propose import tolerance
 from nestbo.region import TrustRegion
-from nestbo.state import decide, step
+from nestbo.transitions import decide, step
 
 FAST = {"max_candidates": 200, "fit_iterations": 10}
 

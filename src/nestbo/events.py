@@ -1,4 +1,4 @@
-"""What can happen to a run. A run *is* the sequence of its events: `state.step` folds them, a journal stores them.
+"""What can happen to a run. A run *is* the sequence of its events: `transitions.step` folds, a journal stores them.
 
 Events carry what a report may want to know (times, durations, the region at the time), since old journals stay
 readable. Times are seconds since the epoch, durations are seconds. Arrays are read-only by convention.

@@ -23,7 +23,8 @@ from nestbo.errors import (
 )
 from nestbo.events import Event, Failed, Opened, Told
 from nestbo.lock import Lock
-from nestbo.state import State, step
+from nestbo.state import State
+from nestbo.transitions import step
 
 if sys.platform != "win32":
     import fcntl

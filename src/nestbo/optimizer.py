@@ -34,8 +34,9 @@ from nestbo.propose import propose_or_grow, recommend, tolerance
 from nestbo.result import Result, Status, result_of
 from nestbo.settings import Settings
 from nestbo.space import Space
-from nestbo.state import State, decide, step
+from nestbo.state import State
 from nestbo.threads import blas_threads
+from nestbo.transitions import decide, step
 from nestbo.trial import Trial, checked_value, trial_number
 
 _log = logging.getLogger("nestbo")

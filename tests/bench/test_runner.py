@@ -14,7 +14,7 @@ import cell_workers
 import numpy as np
 import pytest
 
-from nestbo.bench import board, cell, methods, places, problems, results, runner
+from nestbo.bench import board, cell, methods, problems, results, runner
 from nestbo.bench.board import Board, Row, Tail, Watcher, in_words, seconds_left, summary
 from nestbo.bench.cell import Cell, Ticket, run_cell
 from nestbo.bench.methods import own
@@ -448,7 +448,7 @@ def test_no_progress_is_shown_unless_it_is_asked_for(tmp_path, capfd):
 
 def test_a_missing_scheduler_is_said(tmp_path, monkeypatch):
     """No Dask scheduler at the address is an error of ours, with what to start."""
-    monkeypatch.setattr(places, "CONNECT", 0.2)
+    monkeypatch.setattr("nestbo.integrations.dask.CONNECT", 0.2)
     with pytest.raises(
         NestboError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:9'.*start one with `dask scheduler`"
     ):

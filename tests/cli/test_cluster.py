@@ -108,7 +108,7 @@ def test_a_run_on_a_cluster(address, folder):
 
 def test_what_cannot_be_done_there_is_said(monkeypatch):
     """No scheduler, a timeout for a function: refused before a journal is begun."""
-    monkeypatch.setattr(cluster, "CONNECT", 0.2)
+    monkeypatch.setattr("nestbo.integrations.dask.CONNECT", 0.2)
     task = target.parse("problem:branin2@5").task
     with pytest.raises(NestboError, match=r"there is no Dask scheduler at 'tcp://127\.0\.0\.1:9'"):
         cluster.Cluster(task, "tcp://127.0.0.1:9").__enter__()

@@ -18,10 +18,9 @@ from threadpoolctl import threadpool_limits
 from nestbo.bench.cell import Cell, Ticket, run_cell
 from nestbo.errors import NestboError
 from nestbo.evaluation import Outcome, Raised, Task, Value
+from nestbo.executors import DEATHS
+from nestbo.integrations.dask import connected
 from nestbo.workers import THREADS, ProcessPool, pickled
-
-CONNECT = 20.0
-"""Seconds to wait for a Dask scheduler."""
 
 
 class Place(Protocol):
@@ -69,13 +68,6 @@ class Cluster:
     """
 
     def __init__(self, address: str, folder: Path) -> None:
-        try:
-            import distributed  # noqa: PLC0415 - an optional dependency
-        except ImportError:
-            raise NestboError(
-                "a Dask cluster needs distributed, which is not installed: pip install 'nestbo[dask]'"
-            ) from None
-        self._dask: Any = distributed
         self._address = address
         self._folder = folder
         self._ticket = Ticket(folder, uuid.uuid4().hex)
@@ -86,13 +78,10 @@ class Cluster:
     def __enter__(self) -> Self:
         self._ticket.issue()
         try:
-            self._client = self._dask.Client(self._address, timeout=CONNECT, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError
+            self._client = connected(self._address)
+        except NestboError:
             self._ticket.withdraw()
-            raise NestboError(
-                f"there is no Dask scheduler at {self._address!r} ({error}): start one with `dask scheduler`, and "
-                "workers with `dask worker ADDRESS --nthreads 1`"
-            ) from error
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -144,6 +133,6 @@ class Cluster:
             return Raised(trial, NestboError(f"the cluster has cancelled the cell ({cancelled}): run it again"))
         if error is None:
             return Value(trial, float(future.result()), 0.0)
-        if isinstance(error, self._dask.KilledWorker):
+        if type(error).__name__ in DEATHS:
             return Raised(trial, NestboError(f"the worker process died, more than once ({error})"))
         return Raised(trial, error)

@@ -6,12 +6,11 @@ from typing import Any, Self
 from nestbo.errors import NestboError
 from nestbo.evaluation import Outcome, Task
 from nestbo.executors import Futures
+from nestbo.integrations.dask import connected
 
 from .command import ProgramTask
 from .target import Function
 
-CONNECT = 20.0
-"""Seconds to wait for the scheduler."""
 FOREVER = 1e9
 """Seconds that nobody waits."""
 
@@ -27,29 +26,16 @@ class Cluster:
     """
 
     def __init__(self, task: Task, address: str, *, limit: int | None = None, timeout: float | None = None) -> None:
-        try:
-            import distributed  # noqa: PLC0415 - an optional dependency
-        except ImportError:
-            raise NestboError("--dask needs distributed, which is not installed: pip install 'nestbo[dask]'") from None
         if timeout is not None and not isinstance(task, ProgramTask):
             raise NestboError(
                 "--timeout cannot end a function on a Dask cluster, only a program: leave --timeout or --dask out"
             )
-        self._dask: Any = distributed
         self._task = _at_home_anywhere(task, timeout)
         self._address = address
         self._limit = limit
 
     def __enter__(self) -> Self:
-        try:
-            # A client that cannot even read its address would take a minute to give up, and complain when it does.
-            self._dask.comm.resolve_address(self._address)
-            self._client = self._dask.Client(self._address, timeout=CONNECT, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError
-            raise NestboError(
-                f"there is no Dask scheduler at {self._address!r} ({error}): start one with `dask scheduler`, and "
-                "workers with `dask worker ADDRESS --nthreads 1`"
-            ) from error
+        self._client = connected(self._address)
         try:
             self._futures = Futures(self._task, self._client.get_executor(pure=False), limit=self._limit)
         except BaseException:

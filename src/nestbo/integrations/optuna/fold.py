@@ -40,7 +40,8 @@ from nestbo.integrations.optuna.coordinates import Coordinates
 from nestbo.integrations.optuna.timeline import Finished, Noted, Timeline
 from nestbo.records import Known, Outcome, Proposal
 from nestbo.settings import Settings
-from nestbo.state import DEFAULT_REACH, State, start, step, with_known, with_outcome, with_proposals
+from nestbo.state import State
+from nestbo.transitions import DEFAULT_REACH, start, step, with_known, with_outcome, with_proposals
 
 Array = NDArray[np.float64]
 
