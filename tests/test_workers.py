@@ -22,6 +22,7 @@ from nestbo.errors import ObjectiveError, SettingsError
 from nestbo.evaluation import Failure, Raised, Task, ThisProcess, Value
 from nestbo.journal import read
 from nestbo.workers import THREADS, ProcessPool, pickled, process_count
+from processes import alive, ended
 
 FAST = Settings(max_candidates=50, initial_points=3, fit_iterations=5)
 BOX = [(-1.0, 1.0)] * 4
@@ -143,23 +144,6 @@ def processes(folder):
     return {int(path.name.split("-")[1]) for path in Path(folder).glob("pid-*")}
 
 
-def alive(pid):
-    """Whether a process runs (one that has ended but was not collected does not)."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return status.rpartition(")")[2].split()[0] not in "ZX"
-
-
-def gone(pids, seconds=5.0):
-    """Whether all processes end within some seconds."""
-    until = time.monotonic() + seconds
-    while any(alive(pid) for pid in pids) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not any(alive(pid) for pid in pids)
-
-
 def pool(count=1, fun=do, catch=(), **kwargs):
     """A pool that evaluates `do`."""
     return ProcessPool(pickled(Task(fun, (), catch)), count, **kwargs)
@@ -238,7 +222,7 @@ def test_an_evaluation_that_takes_too_long_is_given_up_with_what_it_started(tmp_
         assert outcomes[1].value == 0.2
         assert outcomes[0].reason == "timeout: no value after 1 s"
         assert 1.0 <= outcomes[0].seconds < 5.0
-        assert gone([int((tmp_path / "pid").read_text(encoding="utf-8"))])
+        assert ended(int((tmp_path / "pid").read_text(encoding="utf-8")))
         assert one(workers, "value", 1.0).value == 1.0
 
 
@@ -279,7 +263,7 @@ def test_workers_that_are_idle_leave_by_themselves_and_no_other_is_left(tmp_path
         pids = [process.pid for process, _ in members] + [int((tmp_path / "pid").read_text(encoding="utf-8"))]
         began = time.monotonic()
     assert time.monotonic() - began < 2.0
-    assert gone(pids)
+    assert ended(*pids)
     assert [process.exitcode for process, _ in members] == [0 if idle else -signal.SIGKILL for _, idle in members]
 
 
@@ -448,7 +432,7 @@ def test_an_exception_ends_the_run_and_the_others_evaluations(tmp_path):
     with pytest.raises(LookupError, match="the fourth") as caught:
         run(partial(raise_fourth, folder=tmp_path), journal=path, catch=(ValueError,))
     assert 'raise LookupError("the fourth")' in caught.value.__notes__[0]
-    assert gone(processes(tmp_path))
+    assert ended(*processes(tmp_path))
     with Optimizer.resume(path) as optimizer:
         assert len(optimizer.pending) in (1, 2)
         assert not optimizer.state.failures
@@ -483,7 +467,7 @@ def test_catch_callback_and_target_do_what_they_do_without_workers(tmp_path):
     assert (stopped.status, stopped.nfev) == (Status.TARGET, 1)
     called = run(partial(stuck_after, folder=tmp_path, count=9), budget=9, callback=lambda so_far: so_far.nfev == 2)
     assert called.status == Status.CALLBACK
-    assert gone(processes(tmp_path))
+    assert ended(*processes(tmp_path))
 
 
 def test_a_time_limit_lets_evaluations_end():
@@ -547,7 +531,7 @@ def test_ctrl_c_gives_what_there_is_and_the_run_can_go_on(tmp_path):
         out, err = running.communicate(timeout=20)
     assert out == "INTERRUPTED 4 interrupted: 2 evaluations are pending, they come first when it goes on\n"
     assert "Traceback" not in err
-    assert gone(processes(tmp_path))
+    assert ended(*processes(tmp_path))
     with Optimizer.resume(tmp_path / "run.jsonl") as optimizer:
         pending = [trial.id for trial in optimizer.pending]
         assert len(pending) == 2
@@ -561,7 +545,7 @@ def test_workers_follow_a_parent_that_is_killed(tmp_path):
         assert any(alive(pid) for pid in processes(tmp_path))
         running.kill()
         running.communicate(timeout=20)
-    assert gone(processes(tmp_path))
+    assert ended(*processes(tmp_path))
 
 
 def test_a_script_without_a_guard_ends_with_an_explanation(tmp_path):

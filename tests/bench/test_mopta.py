@@ -15,6 +15,7 @@ import pytest
 from nestbo.bench import datasets
 from nestbo.bench.problems import mopta
 from nestbo.errors import NestboError, ObjectiveError, SettingsError, SpaceError
+from processes import ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shell scripts, and processes seen in /proc")
 
@@ -53,24 +54,6 @@ def install(tmp_path, monkeypatch):
         return path
 
     return to
-
-
-def alive(pid):
-    """Whether a process still runs; one that has ended and waits to be collected does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-def ends(pid):
-    """Wait, with a generous limit, until a process that was killed is gone."""
-    for _ in range(1000):
-        if not alive(pid):
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_the_value_is_the_objective_plus_ten_times_the_violations(install):
@@ -152,7 +135,7 @@ def test_a_program_that_hangs_is_killed_with_its_children(install, scratch, tmp_
         mopta.MoptaLoss(timeout=0.1)(np.zeros(124))
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2
-    assert all(ends(pid) for pid in pids)
+    assert ended(*pids)
     assert list(scratch.iterdir()) == []
 
 
@@ -160,7 +143,7 @@ def test_a_child_left_behind_neither_blocks_nor_survives(install, scratch, tmp_p
     """A program that ends well but leaves a child with its standard error open: the value comes, the child goes."""
     install(f"sleep 1000 & echo $! > '{tmp_path}/pid'; {GOOD}")
     assert mopta.mopta_problem(None, None).evaluate(np.zeros(124)) == OBJECTIVE
-    assert ends(int((tmp_path / "pid").read_text()))
+    assert ended(int((tmp_path / "pid").read_text()))
     assert list(scratch.iterdir()) == []
 
 
@@ -177,7 +160,7 @@ def test_an_interrupt_leaves_nothing_behind(install, scratch, tmp_path):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         assert "KeyboardInterrupt" in process.communicate()[1]
-    assert ends(int((tmp_path / "pid").read_text()))
+    assert ended(int((tmp_path / "pid").read_text()))
     assert list(scratch.iterdir()) == []
 
 

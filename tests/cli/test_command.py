@@ -7,10 +7,11 @@ import re
 
 import numpy as np
 import pytest
-from commandline import command, ended, script
+from commandline import command, script
 
 from nestbo.errors import ObjectiveError, SettingsError
 from nestbo.evaluation import Failure, Value
+from processes import ended
 
 
 def evaluate(text, point=None, trial=7, **changes):

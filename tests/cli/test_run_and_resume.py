@@ -10,11 +10,12 @@ import signal
 import subprocess
 
 import pytest
-from commandline import COMMAND, ENVIRONMENT, SIMULATOR, ended, nestbo, script, started, summary, wait_for
+from commandline import COMMAND, ENVIRONMENT, SIMULATOR, nestbo, script, started, summary, wait_for
 
 from nestbo import Optimizer, journal
 from nestbo.errors import JournalLocked
 from nestbo.events import Failed, Told
+from processes import ended
 
 BOX = ["--bounds", "-1:1", "--dim", 4]
 

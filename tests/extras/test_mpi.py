@@ -14,6 +14,7 @@ import pytest
 
 import nestbo
 from nestbo.events import Failed, Told
+from processes import alive
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("mpi_run.py")
@@ -76,14 +77,6 @@ def account(folder):
     valued = ~np.isnan(result.values)
     assert np.allclose(result.values[valued], ((result.points[valued] - 0.3) ** 2).sum(axis=1), rtol=1e-14)
     return Counter(trial for trial, _ in told(folder))
-
-
-def alive(pid):
-    """Whether a process is there, and not only its name (nobody may have looked at how it ended)."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture(scope="module", autouse=True)

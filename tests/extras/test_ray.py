@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from processes import ended
+
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'nestbo[ray]'")
 
 import nestbo  # noqa: E402 - only where Ray is installed
@@ -67,14 +69,6 @@ def eventually(condition):
             return
         time.sleep(0.01)
     raise TimeoutError
-
-
-def ended(pid):
-    """Whether a process is gone, or nothing is left but its name, for want of somebody who asks how it ended."""
-    try:
-        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return True
 
 
 def account(journal):
@@ -175,7 +169,7 @@ class TestRunning:
             callback=lambda _: (tmp_path / "pid").exists(),
         )
         assert result.message == "stopped by the callback"
-        eventually(lambda: ended(pid_in(tmp_path)))
+        assert ended(pid_in(tmp_path))
 
     def test_a_cancelled_call_takes_its_process_with_it(self, tmp_path):
         """Cancelling a future ends the task although it waits in C code; so does `shutdown(cancel_futures=True)`."""
@@ -190,7 +184,7 @@ class TestRunning:
         for future in (first, second):
             with pytest.raises(CancelledError):
                 future.result()
-        eventually(lambda: all(ended(process) for process in processes))
+        assert ended(*processes)
 
     def test_shutting_down_waits_for_what_runs(self):
         """Leaving the `with` block, all calls are done, of a lambda here; Ray goes on."""
@@ -248,4 +242,4 @@ def test_the_example_runs(tmp_path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"at a time: 2\n(.*\n)*.*nfev: 12\n(.*\n)*\d+ evaluations by .*, process \d+\n$", done.stdout)
     process = int(re.search(r", process (\d+)\n$", done.stdout)[1])
-    eventually(lambda: ended(process))
+    assert ended(process)
