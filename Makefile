@@ -88,7 +88,7 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 # new versions of Python, and mpi4py uses an MPI that is installed already.
 $(EXTRAS)/.extras: pyproject.toml | $(EXTRAS)/.created
 	$(EXTRAS)/bin/python $(PIP_INSTALL) $(TORCH)
-	$(EXTRAS)/bin/python $(PIP_INSTALL) -e '.[bench,botorch,mujoco,report]' hypothesis playwright pytest
+	$(EXTRAS)/bin/python $(PIP_INSTALL) -e '.[bench,botorch,mujoco,optuna,report]' hypothesis playwright pytest
 	$(EXTRAS)/bin/python $(PIP_INSTALL) dask-jobqueue submitit
 	@for extra in mpi ray; do $(EXTRAS)/bin/python $(PIP_INSTALL) -e ".[$$extra]" || \
 		echo "nestbo[$$extra] could not be installed: the tests that need it will be skipped"; done

@@ -49,7 +49,7 @@ from pathlib import Path
 from typing import Any
 
 import nestbo
-from nestbo.propose import fresh_fit_period
+from nestbo.refit import fresh_fit_period
 from quality import setting  # beside this file
 from save_runs import SIZES, load
 from suggestions import (

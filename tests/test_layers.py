@@ -16,7 +16,7 @@ LAYERS = {
         *["parameters", "bounds", "space", "embedding", "theory", "schedule", "region", "standardize"],
         *["gp.hyper", "gp.kernel", "gp.fit", "gp.posterior", "gp", "thompson"],
     ],
-    "algorithm": ["settings", "events", "chain", "records", "state", "transitions", "propose"],
+    "algorithm": ["settings", "events", "chain", "records", "state", "transitions", "refit", "propose"],
     "shells": [
         "result",
         "progress",

@@ -14,7 +14,8 @@ from nestbo import Integer, Optimizer, Real, Settings, Space
 from nestbo.embedding import Embedding
 from nestbo.errors import SpaceExhausted
 from nestbo.events import Restarted
-from nestbo.propose import POOL, NoNewPoint, _Apart, _data, fresh_fit_period, margin, propose, recommend
+from nestbo.propose import POOL, NoNewPoint, _Apart, _data, margin, propose, recommend
+from nestbo.refit import fresh_fit_period
 from nestbo.transitions import step
 
 FAST = {"max_candidates": 200, "fit_iterations": 10}

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from nestbo.errors import SpaceExhausted
 from nestbo.events import Recommendation
-from nestbo.gp.fit import default_start, maximise, paper_search
+from nestbo.gp.fit import paper_search
 from nestbo.gp.hyper import Hyper
 from nestbo.gp.posterior import Posterior
+from nestbo.refit import refit
 from nestbo.region import box
 from nestbo.rng import stream
-from nestbo.settings import Settings
 from nestbo.standardize import Standardized, standardize
 from nestbo.state import State
 from nestbo.thompson import candidates
@@ -41,8 +41,6 @@ ATTEMPTS = 200
 rounding makes many of them equal, all are looked at. Also the designs that are drawn in search of a new point."""
 ENUMERABLE = 2**20
 """Spaces with at most so many points are searched for the last ones point by point."""
-NEW_SHARE = 20
-"""See `fresh_fit_period`."""
 ROWS = 256
 """Observations whose distances are computed at once: memory stays small."""
 POOL = 10
@@ -172,15 +170,6 @@ def tolerance(state: State, count: int) -> int:
     """
     at_once = len(state.pending) + count
     return state.schedule.failure_tolerance(state.target_dim) + at_once.bit_length() - 1
-
-
-def fresh_fit_period(settings: Settings, n: int) -> int:
-    """Fits between two that also start afresh, for n observations.
-
-    A fresh start finds what warm ones miss while the data are few or have changed; it costs ten times as much. Once the
-    data are many it waits until a twentieth of them is new.
-    """
-    return max(settings.fresh_fit_every, n // NEW_SHARE)
 
 
 def margin(state: State) -> float:
@@ -368,13 +357,7 @@ def _fit(state: State, data: _Data, rng: np.random.Generator) -> Hyper:
     settings, X, y = state.settings, data.z, data.scaled.values
     if settings.fit == "paper":
         return paper_search(X, y, state.bounds, rng, mean=data.mean)
-    starts = [] if state.hyper is None else [state.hyper]
-    if state.hyper is None or state.fits % fresh_fit_period(settings, len(y)) == 0:
-        starts.append(default_start(state.target_dim, state.bounds, lengthscale=settings.initial_lengthscale))
-    climbs = [
-        maximise(X, y, start, state.bounds, iterations=settings.fit_iterations, mean=data.mean) for start in starts
-    ]
-    return max(climbs, key=lambda climb: climb[1])[0]
+    return refit(X, y, state.hyper, fits=state.fits, settings=settings, bounds=state.bounds)
 
 
 def _center(state: State, data: _Data, posterior: Posterior) -> tuple[Array, float | None]:

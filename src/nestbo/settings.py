@@ -45,7 +45,7 @@ class Settings:
         fit: "warm" climbs from the previous fit and, every `fresh_fit_every` fits, also from a fresh start; "paper"
             refines the best of many random starts at every evaluation.
         fit_iterations: At most so many steps of a climb.
-        fresh_fit_every: Fits between fresh starts; more once the observations are many (`nestbo.propose`).
+        fresh_fit_every: Fits between fresh starts; more once the observations are many (`nestbo.refit`).
         initial_lengthscale: Length-scale of a fresh start, times sqrt(d).
         mean: Constant mean of the surrogate: "median", that of the values, or "fitted" with the other hyperparameters.
         draw_in_outliers: Compress the worse half of the values for the surrogate, see `nestbo.standardize`.

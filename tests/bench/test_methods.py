@@ -67,13 +67,14 @@ def test_a_wrong_name_is_refused_with_help(name, message):
 def test_names_are_what_get_takes():
     """Every name leads to the method of that name, with a summary of one line."""
     assert {"random", "sobol", "cma-es", "nestbo", "turbo-balanced@D", "turbo-hesbo@D"} <= set(methods.names())
-    assert tuple(methods.summaries()) == methods.names()
-    for name, summary in methods.summaries().items():
+    assert tuple(line.name for line in methods.describe()) == methods.names()
+    for name, needs, about in methods.describe():
         method = methods.get(name.replace("@D", "@7"))
         assert method.name == name.replace("@D", "@7")
-        assert method.summary == summary
-        assert summary
-        assert "\n" not in summary
+        assert (method.extra or "", method.summary) == (needs, about)
+        assert about
+        assert "\n" not in about
+        assert bool(needs) == bool(method.packages)
 
 
 def test_a_dimension_is_optional_in_a_name():

@@ -158,7 +158,7 @@ def bench_methods() -> None:
     from nestbo.bench import methods  # noqa: PLC0415 - slow to import
     from nestbo.bench.summary import columns  # noqa: PLC0415 - slow to import
 
-    _echo(columns(list(methods.summaries().items())))
+    _echo(columns([("name", "needs", "what it is"), *methods.describe()]))
 
 
 @bench.command("problems")

@@ -7,6 +7,6 @@
 """
 
 from nestbo.bench.methods.method import Method, Search
-from nestbo.bench.methods.registry import get, names, summaries
+from nestbo.bench.methods.registry import describe, get, names
 
-__all__ = ["Method", "Search", "get", "names", "summaries"]
+__all__ = ["Method", "Search", "describe", "get", "names"]

@@ -3,17 +3,48 @@
 A new method is a module with a tuple METHODS, and its place in the list below.
 """
 
-from nestbo.bench.methods import cma_es, embedded, own, sampling
+from typing import NamedTuple
+
+from nestbo.bench.methods import (
+    cma_es,
+    differential_evolution,
+    embedded,
+    optuna_samplers,
+    own,
+    sampling,
+    subspace,
+    turbo,
+)
 from nestbo.bench.methods.method import Family, Method
 from nestbo.bench.naming import listed, parse
 from nestbo.errors import SettingsError
 
 _ENTRIES: tuple[Method | Family, ...] = (
     *own.METHODS,
+    *turbo.METHODS,
     *embedded.METHODS,
+    *subspace.METHODS,
     *cma_es.METHODS,
+    *differential_evolution.METHODS,
+    *optuna_samplers.METHODS,
     *sampling.METHODS,
 )
+
+
+class Description(NamedTuple):
+    """A line of a list.
+
+    Attributes:
+        name: NAME, or NAME@D where a dimension is part of the method.
+        needs: The extra of nestbo that it needs, empty for none.
+        about: What it is.
+    """
+
+    name: str
+    needs: str
+    about: str
+
+
 _FIXED = {entry.name: entry for entry in _ENTRIES if isinstance(entry, Method)}
 _FAMILIES = {entry.name: entry for entry in _ENTRIES if isinstance(entry, Family)}
 
@@ -27,10 +58,14 @@ def names() -> tuple[str, ...]:
     return listed(_FAMILIES, _FIXED)
 
 
-def summaries() -> dict[str, str]:
-    """One line about each of `names()`."""
-    entries: tuple[Method | Family, ...] = (*_FAMILIES.values(), *_FIXED.values())
-    return {name: entry.summary for name, entry in zip(names(), entries, strict=True)}
+def describe() -> tuple[Description, ...]:
+    """A line about each of `names()`, in their order.
+
+    >>> print(*describe()[-1], sep=" | ")
+    sobol |  | a scrambled Sobol sequence
+    """
+    found = [(name, get(name.replace("@D", "@10"))) for name in names()]
+    return tuple(Description(name, method.extra or "", method.summary) for name, method in found)
 
 
 def get(name: str) -> Method:

@@ -34,6 +34,7 @@ class BaseSearch(ABC):
         self._x0 = x0
         self._asked = 0
         self._pending: set[int] = set()
+        self._tried: set[bytes] = set()
 
     @abstractmethod
     def propose(self, number: int) -> Array:
@@ -55,6 +56,7 @@ class BaseSearch(ABC):
         x = self._space.from_unit(self.propose(number)) if x is None else x.copy()  # D
         self._asked += 1
         self._pending.add(number)
+        self._tried.add(self._space.key(x))
         return Trial(number, x, self._space.as_params(x) if self._space.is_named else None)
 
     def tell(self, trial: Trial | int, value: float) -> None:
@@ -69,6 +71,10 @@ class BaseSearch(ABC):
 
     def close(self) -> None:  # noqa: B027 - most runs hold nothing
         """There is nothing to give up."""
+
+    def is_new(self, u: Array) -> bool:
+        """Whether a point u (D,) was not asked for before; with integers many points are the same."""
+        return self._space.key(self._space.from_unit(u)) not in self._tried
 
     def _answer(self, number: int, value: float) -> None:
         if not 0 <= number < self._asked:
