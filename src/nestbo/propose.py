@@ -8,8 +8,8 @@ prior's amplitudes and the imagined errors of the observations, which decide whe
 draw's own. What is pending is not made up: no value is invented for it. It is respected by a minimum distance, in
 length-scales, that a proposal keeps from every point in the model, pending, or proposed beside it.
 
-**Many evaluations.** The surrogate is fitted to at most `Settings.model_points` observations, those nearest to the
-centre of the trust region, so that a suggestion has a bounded cost however long a run gets.
+**Many evaluations.** The surrogate is fitted to at most `Settings.model_points` observations, most of them the nearest
+to the best one, so that a suggestion has a bounded cost however long a run gets.
 """
 
 import math
@@ -44,7 +44,9 @@ ENUMERABLE = 2**20
 ROWS = 256
 """Observations whose distances are computed at once: memory stays small."""
 POOL = 10
-"""The nearest observations are looked for among this many times as many of the latest ones, which bounds that cost."""
+"""The observations of a full model are chosen from this many times as many of the latest ones: that bounds the cost."""
+NEAR = 0.75
+"""Share of a full model that is the nearest observations; the others are spread over all distances, for the trend."""
 FRESH_EMBEDDINGS = 10
 """Under a cap on the target dimension, embeddings that are tried in a row in search of a point that is new."""
 
@@ -231,7 +233,7 @@ class _Data:
 
 
 def _data(state: State) -> _Data:
-    """What the surrogate is fitted to: the observations nearest to the best one, as the last fit measures distance."""
+    """What the surrogate is fitted to: at most `Settings.model_points` observations, the best one among them."""
     z, y, most = state.model_z.array, state.model_y.array, state.settings.model_points
     places = np.arange(len(y))
     if most is not None and len(y) > most:
@@ -239,11 +241,18 @@ def _data(state: State) -> _Data:
         scales = np.ones(state.target_dim) if state.hyper is None else state.hyper.lengthscales  # d
         apart = _squared_distances_to(z[center], z[latest:], scales)
         count = most - (center < latest)  # the centre has to be there, even if it is old
-        nearest = latest + np.argpartition(apart, count - 1)[:count]
-        places = np.union1d(nearest, [center])
+        places = np.union1d(latest + _near_and_far(apart, count), [center])
         z, y = z[places], y[places]
     scaled = standardize(y, draw_in=state.settings.draw_in_outliers)
     return _Data(places, z, scaled, ~np.isfinite(y), state.settings.constant_mean)
+
+
+def _near_and_far(apart: Array, count: int) -> NDArray[np.intp]:
+    """Which of n > count observations to keep (count,), given their squared distances (n,) as the last fit has them."""
+    order = np.argsort(apart, kind="stable")  # n
+    near = math.ceil(NEAR * count)
+    rest = order[near:]
+    return np.append(order[:near], rest[np.linspace(0, len(rest) - 1, count - near).astype(np.intp)])
 
 
 class _Chosen:

@@ -49,8 +49,8 @@ class Settings:
         initial_lengthscale: Length-scale of a fresh start, times sqrt(d).
         mean: Constant mean of the surrogate: "median", that of the values, or "fitted" with the other hyperparameters.
         draw_in_outliers: Compress the worse half of the values for the surrogate, see `nestbo.standardize`.
-        model_points: Observations that the surrogate is fitted to, at most: those nearest to the centre of the region;
-            None for all.
+        model_points: Observations that the surrogate is fitted to, at most: three in four are the nearest to the best
+            one, the others are spread over all distances. None for all.
         minimum_distance: Smallest distance between a proposal and all points in the model or pending, in length-scales.
         max_failures: Failed evaluations in a row after which `minimize` stops.
         blas_threads: BLAS threads inside a suggestion.
