@@ -36,6 +36,7 @@ test: $(VENV)/.dev ## Run the tests and the doctests (WORKERS=2, ARGS=)
 # GPyTorch imports a function that PyTorch has deprecated, and warnings are errors in our tests.
 test-extras: $(EXTRAS)/.extras ## Run what needs PyTorch, MuJoCo, Ray, MPI or a browser, in an environment of its own
 	$(EXTRAS)/bin/python -m pytest -W 'ignore:`torch.jit:DeprecationWarning' tests/extras $(ARGS)
+	$(EXTRAS)/bin/python -m pytest -m torch tests/bench/test_method_conformance.py $(ARGS)
 
 # The suite kills 200 runs; this is for a night: make crash-test KILLS=50000
 KILLS ?= 2000

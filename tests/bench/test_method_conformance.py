@@ -1,20 +1,27 @@
-"""What every registered method promises; a new one is covered by being in `names()`."""
+"""What every registered method promises; a new one is covered by being in `names()`.
+
+Those that need PyTorch are marked `torch`: `make test` skips them, `make test-extras` runs them.
+"""
 
 import math
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 from nestbo import Integer, Real, Space
 from nestbo.bench import methods
+from nestbo.bench.methods import Method
 from nestbo.errors import BudgetExhausted, SpaceError, TrialError
 from nestbo.trial import Trial
 
 D = 10
 NAMES = [name.replace("@D", "@5") for name in methods.names()]
+SHORT = {"saasbo": {"warmup": 4, "samples": 4, "thinning": 2}}  # chains that say little, but are there in seconds
 INDIFFERENT = {"random", "sobol"}  # values have no influence on them
-EXPENSIVE = {"nestbo-paper"}  # a tenth of a second for a point, so fewer of them
+EXPENSIVE = {"nestbo-paper", "optuna-gp", "vanilla-bo"}  # a tenth of a second for a point or more, so fewer of them
+ELSEWHERE = {"saasbo"}  # short chains learn nothing: see tests/extras/test_botorch_methods.py
 SLOW_TO_BEGIN = {"turbo-5"}  # fifty points of designs
 EFFECTIVE = {"rembo@5": 2}  # inputs that matter, where a method relies on their being few; all ten elsewhere
 BOX = Space.of(np.stack([np.linspace(-5.0, -1.0, D), np.linspace(1.0, 9.0, D)], axis=1))
@@ -28,15 +35,32 @@ MIXED = Space(
 )
 X0 = BOX.low + 0.3 * (BOX.high - BOX.low)
 BEYOND_DESIGN = 13  # trials of which the last ones come from a model, or from a second generation
+ONE_BEYOND = 11  # for those that take seconds for each
 
 
-@pytest.fixture(params=NAMES)
-def method(request):
-    """Each method; skips where a package that it needs is not installed."""
-    found = methods.get(request.param)
+def marked(names: list[str]) -> list:
+    """The names as parameters of a test, those that need PyTorch marked."""
+    needing = {name for name in names if "torch" in methods.get(name).packages}
+    return [pytest.param(name, marks=pytest.mark.torch) if name in needing else name for name in names]
+
+
+def installed(name: str) -> Method:
+    """A method, with short chains if it has any; skips where a package that it needs is not installed."""
+    found = methods.get(name)
     if found.missing() is not None:
         pytest.skip(found.missing())
-    return found
+    return replace(found, make=partial(found.make, **SHORT[name])) if name in SHORT else found
+
+
+def enough(name: str) -> int:
+    """Trials of which the last ones come from a model."""
+    return ONE_BEYOND if name in SHORT else BEYOND_DESIGN
+
+
+@pytest.fixture(params=marked(NAMES))
+def method(request):
+    """Each method that is installed."""
+    return installed(request.param)
 
 
 def value(x: np.ndarray) -> float:
@@ -68,16 +92,16 @@ def smooth(_: int, x: np.ndarray) -> float:
 
 @cache
 def reference(name: str) -> np.ndarray:
-    """The first points of an ordinary run, (13, D)."""
-    return np.array(drive(methods.get(name)(BOX, budget=40, rng=3), smooth, BEYOND_DESIGN))
+    """The first points of an ordinary run, (n, D)."""
+    return np.array(drive(installed(name)(BOX, budget=40, rng=3), smooth, enough(name)))
 
 
 def test_points_are_inside_the_bounds(method):
     """Every point has one finite number per parameter, inside the bounds, and points differ from each other."""
     points = reference(method.name)
-    assert points.shape == (BEYOND_DESIGN, D)
+    assert points.shape == (enough(method.name), D)
     assert np.all((points >= BOX.low) & (points <= BOX.high))
-    assert len(np.unique(points, axis=0)) == BEYOND_DESIGN
+    assert len(np.unique(points, axis=0)) == enough(method.name)
 
 
 def test_the_seed_decides(method):
@@ -92,7 +116,7 @@ def test_a_run_is_continued_by_telling_what_was_told(method):
     """A run of which only the answers are left goes on exactly as it would have."""
     whole = reference(method.name)
     answers = [value(x) for x in whole]
-    again = drive(method(BOX, budget=40, rng=3), lambda number, _: answers[number], BEYOND_DESIGN)
+    again = drive(method(BOX, budget=40, rng=3), lambda number, _: answers[number], enough(method.name))
     assert np.array_equal(again, whole)
 
 
@@ -105,7 +129,7 @@ def test_global_randomness_is_neither_read_nor_changed(method):
         assert np.random.random() == before.random_sample()  # noqa: NPY002
         return value(x)
 
-    again = drive(method(BOX, budget=40, rng=3), answer, BEYOND_DESIGN)
+    again = drive(method(BOX, budget=40, rng=3), answer, enough(method.name))
     assert np.array_equal(again, reference(method.name))
 
 
@@ -138,8 +162,8 @@ def test_a_trial_takes_one_answer(method):
 def test_what_is_not_a_number_is_a_failure(method):
     """Failures leave valid points to follow, and nan, infinities and `fail` mean the same."""
     wrong = {2: math.nan, 3: math.inf, 5: -math.inf, 11: math.nan}
-    told = drive(method(BOX, budget=40, rng=3), lambda n, x: wrong.get(n, value(x)), BEYOND_DESIGN)
-    failed = drive(method(BOX, budget=40, rng=3), lambda n, x: None if n in wrong else value(x), BEYOND_DESIGN)
+    told = drive(method(BOX, budget=40, rng=3), lambda n, x: wrong.get(n, value(x)), enough(method.name))
+    failed = drive(method(BOX, budget=40, rng=3), lambda n, x: None if n in wrong else value(x), enough(method.name))
     assert np.array_equal(told, failed)
     assert np.all((np.array(told) >= BOX.low) & (np.array(told) <= BOX.high))
 
@@ -156,7 +180,7 @@ def test_x0_comes_first(method, where):
     """The first trial of every method is x0, to the last bit, and what follows is valid and other than x0."""
     x0 = X0 if where == "inside" else np.where(np.arange(D) % 2, BOX.low, BOX.high)
     given = x0.copy()
-    points = np.array(drive(method(BOX, budget=40, rng=3, x0=x0), smooth, BEYOND_DESIGN))
+    points = np.array(drive(method(BOX, budget=40, rng=3, x0=x0), smooth, enough(method.name)))
     assert np.array_equal(points[0], x0)
     assert not (points[1:] == x0).all(axis=1).any()
     assert np.all((points >= BOX.low) & (points <= BOX.high))
@@ -180,7 +204,7 @@ def test_integers_and_logarithms(method):
     """Integers come out whole, points come with their names, and a logarithmic scale is searched as such."""
     search = method(MIXED, budget=40, rng=1)
     points = []
-    for _ in range(BEYOND_DESIGN):
+    for _ in range(enough(method.name)):
         trial = search.ask()
         assert trial.params == MIXED.as_params(trial.x)
         assert isinstance(trial.params["layers"], int)
@@ -188,20 +212,20 @@ def test_integers_and_logarithms(method):
         points.append(trial.x)
         search.tell(trial, float((np.log(trial.x[0]) + 7.0) ** 2 + trial.x[1:].sum()))
     rates = np.array(points)[:, 0]
-    assert 1 <= np.count_nonzero(rates < 10**-3.5) < BEYOND_DESIGN  # on a linear scale all but none are above
+    assert 1 <= np.count_nonzero(rates < 10**-3.5) < enough(method.name)  # on a linear scale all but none are above
 
 
 def test_one_parameter(method):
     """A space of one parameter is searched like any other."""
-    points = np.array(drive(method(Space.of([(-2.0, 3.0)]), budget=40, rng=0), smooth, BEYOND_DESIGN))
-    assert points.shape == (BEYOND_DESIGN, 1)
+    points = np.array(drive(method(Space.of([(-2.0, 3.0)]), budget=40, rng=0), smooth, enough(method.name)))
+    assert points.shape == (enough(method.name), 1)
     assert np.all((points >= -2.0) & (points <= 3.0))
 
 
 def best(name: str, seed: int, budget: int, effective: int) -> float:
     """The best value of a run on a quadratic of so many inputs, whose minimum is drawn by the seed."""
     centre = np.random.default_rng(seed).uniform(-3.0, 3.0, D)
-    search = methods.get(name)(Space.of([(-5.0, 5.0)] * D), budget=budget, rng=seed)
+    search = installed(name)(Space.of([(-5.0, 5.0)] * D), budget=budget, rng=seed)
 
     def quadratic(x: np.ndarray) -> float:
         return float(((x - centre)[:effective] ** 2).sum())
@@ -209,11 +233,9 @@ def best(name: str, seed: int, budget: int, effective: int) -> float:
     return min(map(quadratic, drive(search, lambda _, x: quadratic(x), budget)))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in INDIFFERENT])
+@pytest.mark.parametrize("name", marked([name for name in NAMES if name not in INDIFFERENT | ELSEWHERE]))
 def test_it_is_better_than_chance(name):
     """On a smooth function of ten inputs, what is learnt is worth more than luck: the usual run of random search."""
-    if methods.get(name).missing() is not None:
-        pytest.skip(methods.get(name).missing())
     budget, seeds = (30, 1) if name in EXPENSIVE else (100, 3) if name in SLOW_TO_BEGIN else (60, 3)
     effective = EFFECTIVE.get(name, D)
     luck = np.median([best("random", seed, budget, effective) for seed in range(20)])

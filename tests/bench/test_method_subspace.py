@@ -12,7 +12,7 @@ from scipy.stats import norm
 from nestbo import Settings, Space
 from nestbo.bench import methods
 from nestbo.bench.methods import subspace
-from nestbo.bench.methods.improvement import Improvement, log_h, maximise_improvement
+from nestbo.bench.methods.improvement import Improvement, Process, log_h, maximise
 from nestbo.bench.methods.surrogate import Surrogate
 
 D = 30
@@ -67,14 +67,14 @@ def test_improvement_is_that_of_draws():
     draws = posterior.draw_exact(points, np.random.default_rng(2), count=40_000)  # count x 5
     gains = np.maximum(best - draws, 0.0)
     errors = gains.std(axis=0) / math.sqrt(len(gains))
-    assert np.all(np.abs(np.exp(Improvement(posterior, best).at(points)) - gains.mean(axis=0)) < 5.0 * errors)
+    assert np.all(np.abs(np.exp(Improvement(Process(posterior), best).at(points)) - gains.mean(axis=0)) < 5.0 * errors)
 
 
 @pytest.mark.parametrize("offset", [0.0, -1.0, -40.0])
 def test_the_gradient_is_that_of_the_value(offset):
     """Against central differences, also where the improvement itself underflows."""
     posterior, _ = fitted().fit()
-    improvement = Improvement(posterior, float(posterior.y.min()) + offset)
+    improvement = Improvement(Process(posterior), float(posterior.y.min()) + offset)
     for z in np.random.default_rng(3).uniform(-0.9, 0.9, (4, 3)):
         value, gradient = improvement.value_and_gradient(z)
         steps = 1e-5 * np.eye(3)
@@ -88,9 +88,9 @@ def test_the_maximum_is_better_than_any_of_many_points():
     surrogate = fitted()
     posterior, _ = surrogate.fit()
     best = float(posterior.y.min())
-    top = maximise_improvement(posterior, best, surrogate.where_best, np.random.default_rng(4))[0]
+    top = maximise(Improvement(Process(posterior), best), surrogate.where_best, np.random.default_rng(4))[0]
     elsewhere = np.random.default_rng(5).uniform(-1.0, 1.0, (20_000, 3))
-    improvement = Improvement(posterior, best)
+    improvement = Improvement(Process(posterior), best)
     assert improvement.at(top[None])[0] >= improvement.at(elsewhere).max() - 1e-9
 
 
@@ -100,7 +100,7 @@ def test_at_an_observation_nothing_is_to_be_expected():
     for z in np.random.default_rng(0).uniform(-1.0, 1.0, (6, 2)):
         surrogate.add(z, float(z.sum()))
     posterior, _ = surrogate.fit()
-    value, gradient = Improvement(posterior, float(posterior.y.min())).value_and_gradient(posterior.X[2])
+    value, gradient = Improvement(Process(posterior), float(posterior.y.min())).value_and_gradient(posterior.X[2])
     assert math.isfinite(value)
     assert np.all(np.isfinite(gradient))
 

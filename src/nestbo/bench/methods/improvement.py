@@ -16,6 +16,7 @@ optimization", NeurIPS 2023). With `h' = Phi`, the gradient of `log(s h(v))` is
 """
 
 import math
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import lapack
@@ -39,41 +40,90 @@ FAR = -1e4
 """Below, `h(v) = phi(v) / v^2` to eight digits, which is more than a difference from 1 would keep."""
 
 
+class Model(Protocol):
+    """What is believed about the function: a normal law at every point."""
+
+    @property
+    def signal(self) -> float:
+        """The variance before anything was observed."""
+
+    def moments(self, points: Array) -> tuple[Array, Array]:
+        """Mean and variance at points (m, d): two (m,)."""
+
+    def moments_and_gradients(self, z: Array) -> tuple[float, float, Array, Array]:
+        """Mean and variance at z (d,), and their gradients (d,)."""
+
+
+class Process:
+    """A Gaussian process as such a model.
+
+    Args:
+        posterior: The process.
+    """
+
+    def __init__(self, posterior: Posterior) -> None:
+        self._posterior = posterior
+
+    @property
+    def signal(self) -> float:
+        """The variance before anything was observed."""
+        return self._posterior.hyper.signal
+
+    def moments(self, points: Array) -> tuple[Array, Array]:
+        """Mean and variance at points (m, d): two (m,)."""
+        return self._posterior.mean(points), self._posterior.variance(points)
+
+    def moments_and_gradients(self, z: Array) -> tuple[float, float, Array, Array]:
+        """Mean and variance at z (d,), and their gradients (d,)."""
+        fit, (covariance, slopes) = self._posterior.fit, self._covariance_and_slopes(z)  # n, n x d
+        solved = lapack.dpotrs(fit.factor, covariance, lower=1)[0]  # n
+        mean = fit.mean + float(covariance @ fit.alpha)
+        variance = self.signal - float(covariance @ solved)
+        return mean, variance, slopes.T @ fit.alpha, -2.0 * (slopes.T @ solved)
+
+    def _covariance_and_slopes(self, z: Array) -> tuple[Array, Array]:
+        """Prior covariance (n,) of the function at z (d,) with the observations, and its derivatives in z, (n, d)."""
+        apart = z - self._posterior.X  # n x d
+        weights = 5.0 * self._posterior.hyper.lengthscales**-2.0  # d
+        q = np.sqrt(np.einsum("ij,ij,j->i", apart, apart, weights))  # n
+        decay = self.signal * np.exp(-q)  # n
+        slopes: Array = (-decay * (1.0 + q) / 3.0)[:, None] * apart * weights  # n x d
+        return decay * (1.0 + q + q * q / 3.0), slopes
+
+
 class Improvement:
     """Logarithm of the expected improvement.
 
     Args:
-        posterior: The process.
-        best: The smallest value so far, as the process sees it.
+        model: What is believed about the function.
+        best: The smallest value so far, as the model sees it.
     """
 
-    def __init__(self, posterior: Posterior, best: float) -> None:
-        self._posterior = posterior
+    def __init__(self, model: Model, best: float) -> None:
+        self._model = model
         self._best = best
-        self._least = SMALLEST * math.sqrt(posterior.hyper.signal)
+        self._least = SMALLEST * math.sqrt(model.signal)
 
-    def at(self, Z: Array) -> Array:
+    def at(self, points: Array) -> Array:
         """At points (m, d), (m,)."""
-        sd = np.maximum(np.sqrt(self._posterior.variance(Z)), self._least)  # m
-        log: Array = np.log(sd) + log_h((self._best - self._posterior.mean(Z)) / sd)
+        mean, variance = self._model.moments(points)  # m
+        sd = np.maximum(np.sqrt(variance), self._least)  # m
+        log: Array = np.log(sd) + log_h((self._best - mean) / sd)
         return log
 
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """At z (d,), and its gradient (d,)."""
-        posterior = self._posterior
-        covariance, slopes = _covariance_and_slopes(posterior, z)  # n, n x d
-        solved = lapack.dpotrs(posterior.fit.factor, covariance, lower=1)[0]  # n
-        mean = posterior.fit.mean + float(covariance @ posterior.fit.alpha)
-        variance = posterior.hyper.signal - float(covariance @ solved)
-        mean_slope = slopes.T @ posterior.fit.alpha  # d
+        from scipy.special import log_ndtr  # noqa: PLC0415 - with the methods that need it
+
+        mean, variance, mean_slope, variance_slope = self._model.moments_and_gradients(z)
         if variance > self._least**2:
             sd = math.sqrt(variance)
-            sd_slope = -(slopes.T @ solved) / sd  # d
+            sd_slope = variance_slope / (2.0 * sd)  # d
         else:
             sd, sd_slope = self._least, np.zeros_like(z)
         v = (self._best - mean) / sd
         log = float(log_h(np.array([v]))[0])
-        ratio = math.exp(min(_log_cdf(v) - log, 700.0))
+        ratio = math.exp(min(float(log_ndtr(v)) - log, 700.0))  # Phi / h
         return math.log(sd) + log, sd_slope / sd - ratio * (mean_slope + v * sd_slope) / sd
 
 
@@ -91,18 +141,17 @@ def log_h(v: Array) -> Array:
     return result
 
 
-def maximise_improvement(posterior: Posterior, best: float, where_best: Array, rng: np.random.Generator) -> Array:
+def maximise(improvement: Improvement, where_best: Array, rng: np.random.Generator) -> Array:
     """Points (k, d) in [-1, 1]^d with a large expected improvement, the largest first.
 
     Args:
-        posterior: The process.
-        best: The smallest value so far, as the process sees it.
-        where_best: (d,), where that is.
+        improvement: What to maximise.
+        where_best: (d,), where the best value so far is.
         rng: Source of randomness.
     """
     from scipy.optimize import minimize  # noqa: PLC0415 - slow to import
 
-    improvement, d = Improvement(posterior, best), len(where_best)
+    d = len(where_best)
     anywhere = rng.uniform(-1.0, 1.0, (SAMPLES // 2, d))
     widths = AROUND * 10.0 ** -rng.integers(3, size=(SAMPLES // 2, 1))  # m/2 x 1
     around = np.clip(where_best + widths * rng.standard_normal((SAMPLES // 2, d)), -1.0, 1.0)
@@ -120,19 +169,3 @@ def maximise_improvement(posterior: Posterior, best: float, where_best: Array, r
         tops.append((float(climb.fun), np.clip(climb.x, -1.0, 1.0)))
     tops.sort(key=lambda top: top[0])
     return np.vstack([*(z for _, z in tops), samples[order]])
-
-
-def _covariance_and_slopes(posterior: Posterior, z: Array) -> tuple[Array, Array]:
-    """Prior covariance (n,) of the function at z (d,) with the observations, and its derivatives in z, (n, d)."""
-    apart = z - posterior.X  # n x d
-    weights = 5.0 * posterior.hyper.lengthscales**-2.0  # d
-    q = np.sqrt(np.einsum("ij,ij,j->i", apart, apart, weights))  # n
-    decay = posterior.hyper.signal * np.exp(-q)  # n
-    slopes: Array = (-decay * (1.0 + q) / 3.0)[:, None] * apart * weights  # n x d
-    return decay * (1.0 + q + q * q / 3.0), slopes
-
-
-def _log_cdf(v: float) -> float:
-    from scipy.special import log_ndtr  # noqa: PLC0415 - with the methods that need it
-
-    return float(log_ndtr(v))

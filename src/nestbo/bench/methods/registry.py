@@ -6,6 +6,8 @@ A new method is a module with a tuple METHODS, and its place in the list below.
 from typing import NamedTuple
 
 from nestbo.bench.methods import (
+    alebo,
+    botorch_gp,
     cma_es,
     differential_evolution,
     embedded,
@@ -24,6 +26,8 @@ _ENTRIES: tuple[Method | Family, ...] = (
     *turbo.METHODS,
     *embedded.METHODS,
     *subspace.METHODS,
+    *alebo.METHODS,
+    *botorch_gp.METHODS,
     *cma_es.METHODS,
     *differential_evolution.METHODS,
     *optuna_samplers.METHODS,

@@ -30,7 +30,7 @@ from functools import partial
 
 import numpy as np
 
-from nestbo.bench.methods.improvement import maximise_improvement
+from nestbo.bench.methods.improvement import Improvement, Process, maximise
 from nestbo.bench.methods.method import Family, Method
 from nestbo.bench.methods.search import Array, BaseSearch
 from nestbo.bench.methods.surrogate import INITIAL, Surrogate, latin_hypercube
@@ -103,8 +103,8 @@ class SubspaceSearch(BaseSearch):
         if math.isfinite(self._surrogate.best):
             with blas_threads(SETTINGS.blas_threads):
                 posterior, _ = self._surrogate.fit()
-                best = float(posterior.y.min())
-                points = maximise_improvement(posterior, best, self._surrogate.where_best, rng)
+                improvement = Improvement(Process(posterior), float(posterior.y.min()))
+                points = maximise(improvement, self._surrogate.where_best, rng)
             found: Array
             for found in points[:ATTEMPTS]:
                 if self.is_new(self._lift(found)):
