@@ -34,10 +34,10 @@ from nestbo.gp.kernel import squared_distances
 
 SIGNAL = (0.05, 100.0)
 """Bounds of the signal variance, for values of variance 1."""
-NOISE = (1e-6, 0.1)
+NOISE = (1e-7, 0.1)
 """Bounds of the noise variance, likewise."""
-FIRST_NOISE = 1e-5
-"""Where a fit begins: most functions are exact."""
+FIRST_NOISE = 1e-6
+"""Where a fit begins: most functions are exact. (Ax is told the noise, and takes at least the lower bound.)"""
 LARGEST = 30.0
 """Bound of the elements of U: the length-scale 1/30, at which observations in [-1, 1] know nothing of each other."""
 PRECISION = 1.0
@@ -166,8 +166,8 @@ def _climb(density: Density, start: Array, steps: int) -> tuple[float, Array]:
 def sampled(density: Density, theta: Array, rng: np.random.Generator) -> Array:
     """Draws (S, p + 2) from the Laplace approximation of the posterior of U, the first of them its mode.
 
-    Variances are left as they are, as in Ax. A direction in which the likelihood is not concave has the variance of the
-    prior.
+    Variances are left as they are, as in Ax. Along a ridge, where a climb can end before it is at the mode, the density
+    may be convex: there its curvature counts as if it were concave.
 
     Args:
         density: Posterior density.
