@@ -37,8 +37,8 @@ SIGNAL = (0.05, 100.0)
 NOISE = (1e-7, 0.1)
 """Bounds of the noise variance, likewise. (Ax is told it, and takes at least the lower one.)"""
 FIRST_NOISE = 1e-2
-"""Where a fit begins. Most functions are exact, but without noise the density is full of narrow ridges, on which a climb
-gets stuck. From here it follows them down."""
+"""Where a fit begins. Most functions are exact, but without noise the density is full of narrow ridges, on which climbs
+get stuck. From here they follow them down."""
 LARGEST = 30.0
 """Bound of the elements of U: the length-scale 1/30, at which observations in [-1, 1] know nothing of each other."""
 PRECISION = 1.0
