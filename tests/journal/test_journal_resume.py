@@ -109,7 +109,7 @@ def test_resuming_fits_nothing(tmp_path, monkeypatch):
     def forbidden(*_args, **_more):
         raise AssertionError("resuming must not fit")
 
-    monkeypatch.setattr("nestbo.propose.maximise", forbidden)
+    monkeypatch.setattr("nestbo.refit.maximise", forbidden)
     monkeypatch.setattr("nestbo.propose.propose", forbidden)
     with nestbo.Optimizer.resume(path) as opt:
         assert opt.result().nfev == scenario.budget
