@@ -101,7 +101,8 @@ def test_without_ray_the_error_names_the_extra(monkeypatch):
 def cluster():
     """A Ray of two processors and seven of something else, for all tests that follow; it is slow to start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))  # its processes import this module
+        here = Path(__file__).parent
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (here, here.parent))))  # its processes import this module
         ray.init(
             num_cpus=2,
             resources={"licence": 7},

@@ -21,7 +21,7 @@ Differences, and why:
   and -147 with it (three seeds), with the whole matrix -2, -8 and -11; for 200 observations it is -3.8, -2.5 and -2.1
   against -1.5, -0.7 and -0.6.
 - The noise variance is fitted, since methods are told values only; Ax is told it.
-- Of the random starts of a fit two are continued to the end, beside the last fit. This takes a fifth of the time.
+- Of the random starts of a fit two are continued to the end, beside the last fit. This takes a quarter of the time.
 - Climbs begin also near the best observation. The logarithm of the expected improvement is climbed: where the
   improvement itself underflows, that still has a slope.
 - x0 is the first trial, as in every method. In general it is outside the subspace, and the model cannot know of it;
