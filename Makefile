@@ -33,10 +33,12 @@ test test-extras: export OMP_NUM_THREADS := 1
 test: $(VENV)/.dev ## Run the tests and the doctests (WORKERS=2, ARGS=)
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal --ignore=tests/extras $(ARGS)
 
-# GPyTorch imports a function that PyTorch has deprecated, and warnings are errors in our tests.
+# GPyTorch imports a function that PyTorch has deprecated, and warnings are errors in our tests. SAASBO samples with JAX, which
+# warns of every fork from then on: it has a process of its own.
 test-extras: $(EXTRAS)/.extras ## Run what needs PyTorch, MuJoCo, Ray, MPI or a browser, in an environment of its own
-	$(EXTRAS)/bin/python -m pytest -W 'ignore:`torch.jit:DeprecationWarning' tests/extras $(ARGS)
-	$(EXTRAS)/bin/python -m pytest -m torch tests/bench/test_method_conformance.py $(ARGS)
+	$(EXTRAS)/bin/python -m pytest -W 'ignore:`torch.jit:DeprecationWarning' -m 'not torch' tests/extras $(ARGS)
+	$(EXTRAS)/bin/python -m pytest -W 'ignore:`torch.jit:DeprecationWarning' -m torch tests/extras/test_botorch_methods.py \
+		tests/bench/test_method_conformance.py $(ARGS)
 
 # The suite kills 200 runs; this is for a night: make crash-test KILLS=50000
 KILLS ?= 2000

@@ -31,6 +31,7 @@ from nestbo.bench.methods.surrogate import INITIAL  # noqa: E402
 from nestbo.rng import stream  # noqa: E402
 from nestbo.standardize import standardize  # noqa: E402
 
+pytestmark = pytest.mark.torch
 CHAIN = {"warmup": 64, "samples": 32, "thinning": 8}  # a new number of observations is seconds of compilation anyway
 SEED = 3
 BOX = Space.of([(-5.0, 10.0), (0.0, 15.0), (0.0, 1.0), (-3.0, -2.0)])
