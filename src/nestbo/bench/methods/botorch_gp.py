@@ -43,12 +43,12 @@ from typing import Any
 import numpy as np
 
 from nestbo.bench.methods.method import Method
+from nestbo.bench.methods.pytorch import one_torch_thread
 from nestbo.bench.methods.search import Array, BaseSearch
 from nestbo.bench.methods.surrogate import INITIAL, latin_hypercube
 from nestbo.rng import stream
 from nestbo.space import Space
 from nestbo.standardize import standardize
-from nestbo.threads import blas_threads
 
 ATTEMPTS = 100
 """Random points that are drawn at most in place of one that was asked for before."""
@@ -231,14 +231,9 @@ def _own_libraries(seed: int) -> Iterator[None]:
     try:
         import torch  # noqa: PLC0415 - an optional dependency
 
-        threads = torch.get_num_threads()
-        with torch.random.fork_rng(devices=[]), blas_threads(1):
+        with torch.random.fork_rng(devices=[]), one_torch_thread():
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed graphics cards too, for good
-            torch.set_num_threads(1)
-            try:
-                yield
-            finally:
-                torch.set_num_threads(threads)
+            yield
     finally:
         np.random.set_state(others)  # noqa: NPY002
 

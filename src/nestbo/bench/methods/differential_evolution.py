@@ -175,8 +175,8 @@ def evolution(first: Array, told: Sequence[Array], rng: np.random.Generator) -> 
 
 
 def _not_called(u: Array) -> float:
-    """What SciPy would evaluate if it were not for `workers`."""
-    raise NotImplementedError
+    """What SciPy would evaluate if it were not for `workers`, which is handed whole populations instead."""
+    raise AssertionError(f"SciPy has evaluated {u} by itself")
 
 
 METHODS = (

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from nestbo.bench.methods.method import Method
+from nestbo.bench.methods.pytorch import one_torch_thread
 from nestbo.bench.methods.search import Array, BaseSearch
 from nestbo.errors import NestboError, SettingsError
 from nestbo.rng import stream
@@ -197,15 +198,8 @@ class GPSearch(OptunaSearch):
     @contextmanager
     def one_thread(self) -> Iterator[None]:
         """Compute with one thread, of PyTorch's as well."""
-        import torch  # noqa: PLC0415 - an optional dependency
-
-        with super().one_thread():
-            threads = torch.get_num_threads()
-            torch.set_num_threads(1)
-            try:
-                yield
-            finally:
-                torch.set_num_threads(threads)
+        with one_torch_thread():
+            yield
 
 
 def _distributions(space: Space) -> "dict[str, optuna.distributions.BaseDistribution]":
