@@ -8,6 +8,11 @@ What Ray 2.60 does with a task whose process is lost, as tried on one machine:
 - *The node is gone*: `NodeDiedError` with `max_retries=0`, which is all that was tried.
 
 So retries are off here unless they are asked for: an evaluation that takes too much memory would never come to an end.
+
+A call that is cancelled at the very moment its answer arrives makes Ray end the process that cancels ("Tried to
+complete task that was not pending", seen in Ray 2.60; ray-project/ray pull request 54798 describes it). The moment
+is some microseconds, so it takes evaluations that last milliseconds to meet it. A run with a journal goes on from there
+when it is called again.
 """
 
 import importlib
