@@ -117,6 +117,25 @@ def test_experiments_do_not_scale_to_nothing(wrong):
         experiments.get("main").scaled(**wrong)
 
 
+def test_a_part_of_an_experiment_can_be_had():
+    """Some problems, and any methods, once each; nothing given is all."""
+    whole = experiments.get("main")
+    part = whole.only(["lasso-dna", "branin2@500", "lasso-dna"], ["vanilla-bo", "hesbo@7"]).scaled(seeds=1)
+    assert [(cell.problem, cell.method, cell.budget) for cell in part.cells()] == [
+        ("lasso-dna", "vanilla-bo", 2000),
+        ("lasso-dna", "hesbo@7", 2000),
+        ("branin2@500", "vanilla-bo", 1000),
+        ("branin2@500", "hesbo@7", 1000),
+    ]
+    assert (whole.only().problems, whole.only().methods) == (whole.problems, whole.methods)
+    with pytest.raises(SettingsError, match="main has no problem 'levy@100': choose from branin2@500, "):
+        whole.only(["levy@100"])
+    with pytest.raises(SettingsError, match="did you mean turbo-1"):
+        whole.only(methods=["turbo1"])
+    with pytest.raises(SettingsError, match="choose from none"):
+        experiments.get("success-probabilities").only(["lasso-dna"])
+
+
 def test_missing_methods_are_left_out():
     """Methods that are not there are named and have no cells; a family `name@D` has every member."""
     experiment = experiments.get("fig-lasso").scaled(seeds=2, budget=7)

@@ -112,6 +112,8 @@ def test_a_failing_cell_is_reported_and_the_exit_code_says_so(tmp_path):
         (["figures", "nowhere"], "there are no results in 'nowhere'"),
         (["paper", "fig-laso"], "there is no experiment 'fig-laso', did you mean fig-lasso"),
         (["paper"], "which experiment?"),
+        (["paper", "main", "--problem", "svm"], "main has no problem 'svm': choose from branin2@500, "),
+        (["paper", "main", "--method", "cmaes"], "did you mean cma-es"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, monkeypatch, main, arguments, message):
@@ -168,6 +170,14 @@ def test_an_experiment_of_the_paper_is_run_and_drawn(tmp_path):
     folder = tmp_path / "paper" / "ablation-embedding"
     assert (folder / "figures" / "ablation-embedding.png").is_file()
     assert len(values(folder)) == 4
+
+
+def test_a_part_of_an_experiment_of_the_paper_is_run(tmp_path):
+    """One problem with the methods that are named, also one that the paper did not have."""
+    part = ["--problem", "branin2@500", "--method", "random", "--method", "sobol", "--seeds", 1, "--budget", 12]
+    done = nestbo("bench", "paper", "main", *part, "--quiet", "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(values(tmp_path)) == {("branin2@500", "random", 0), ("branin2@500", "sobol", 0)}
 
 
 @pytest.mark.parametrize(

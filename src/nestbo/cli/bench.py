@@ -77,12 +77,20 @@ def bench_run(
     epilog=epilog(
         "nestbo bench paper success-probabilities",
         "nestbo bench paper fig-lasso --seeds 5 --budget 500",
+        "nestbo bench paper main --problem lasso-high --method nestbo --method turbo-1 --seeds 3",
     ),
 )
 def bench_paper(
     *,
     name: Annotated[str | None, typer.Argument(help="Which experiment; --list names them.")] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    problem: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this problem of the experiment; give several.")
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this method, also one that the paper did not have; give several."),
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Runs of each method; those of the paper by default.")
     ] = None,
@@ -104,7 +112,7 @@ def bench_paper(
         return
     if name is None:
         raise SettingsError("which experiment? give its name: `nestbo bench paper --list` lists them")
-    experiment = experiments.get(name).scaled(seeds, budget)
+    experiment = experiments.get(name).only(problem or (), method or ()).scaled(seeds, budget)
     folder = out or Path("paper") / name
     cells = _possible(experiment)
     report = _run(cells, folder, jobs=jobs, dask=dask, quiet=quiet) if cells else Report([], [])

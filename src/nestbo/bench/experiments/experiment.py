@@ -1,10 +1,10 @@
 """What an experiment is: problems, methods, budgets and seeds, and what becomes of the runs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nestbo.bench import methods
+from nestbo.bench import methods as known_methods
 from nestbo.bench.cell import Cell
 from nestbo.bench.figures import numbers
 from nestbo.bench.results import Run
@@ -68,6 +68,26 @@ class Experiment:
             budgets=self.budgets if budget is None else dict.fromkeys(self.problems, budget),
         )
 
+    def only(self, problems: Sequence[str] = (), methods: Sequence[str] = ()) -> "Experiment":
+        """A part of the experiment; nothing given is all of it.
+
+        Args:
+            problems: Some of the problems of the experiment.
+            methods: Methods, also such that the paper did not have.
+        """
+        for problem in problems:
+            if problem not in self.problems:
+                raise SettingsError(
+                    f"{self.name} has no problem {problem!r}: choose from {', '.join(self.problems) or 'none'}"
+                )
+        for method in methods:
+            known_methods.get(method)
+        return replace(
+            self,
+            problems=tuple(dict.fromkeys(problems)) or self.problems,
+            methods=tuple(dict.fromkeys(methods)) or self.methods,
+        )
+
     def budget(self, problem: str, method: str) -> int:
         """Evaluations of a method on a problem."""
         return min(self.budgets[problem], self.caps.get(_base(method), self.budgets[problem]))
@@ -78,7 +98,7 @@ class Experiment:
         Args:
             available: Names of methods, as `nestbo.bench.methods.names()` gives them, which is the default.
         """
-        known = {_base(name) for name in (methods.names() if available is None else available)}
+        known = {_base(name) for name in (known_methods.names() if available is None else available)}
         return tuple(method for method in self.methods if _base(method) not in known)
 
     def cells(self, available: Iterable[str] | None = None) -> list[Cell]:
