@@ -21,6 +21,7 @@ WRONG = {
     "region_shape": [-1.0, np.nan, None],
     "success_tolerance": [0],
     "halvings": [0],
+    "fill_budget": [1, None],
     "margin": [0.0, -1e-3],
     "margin_unit": ["spreads", None],
     "candidates_per_dim": [0],

@@ -40,7 +40,8 @@ def digest(state):
     parts = [
         *(state.seed, state.budget, state.noisy, state.trust, state.asks, state.due, state.stopped, state.fits),
         *(state.design_asked, state.design_left, state.failures, state.failures_in_row, state.best, state.best_value),
-        *(len(state.tried), state.model_best, list(state.pending), sorted(state.held), list(state.model_trials)),
+        *(len(state.tried), state.model_best, state.opening_best, state.opening_left, list(state.pending)),
+        *(sorted(state.held), list(state.model_trials)),
         [(e.bin.tobytes(), e.sign.tobytes()) for e in state.embeddings],
         [(t.region, t.z.tobytes(), t.design, t.tolerance, t.margin, t.incumbent, t.batch) for t in state.trials],
         [(o.trial, repr(o.value), o.reason) for o in state.outcomes],
@@ -54,7 +55,7 @@ def digest(state):
 
 def barren(dim=4, *, budget=60, reach=20, rng=0, **kwargs):
     """An optimizer for a function without any improvement: regions end after the fewest possible evaluations."""
-    options = {"reach_input_dim_by": reach, **FAST, **kwargs.pop("options", {})}
+    options = {"reach_input_dim_by": reach, "fill_budget": False, **FAST, **kwargs.pop("options", {})}
     return Recorder([(-1.0, 1.0)] * dim, budget=budget, rng=rng, settings=Settings(**options), **kwargs)
 
 
@@ -194,6 +195,62 @@ def test_a_restart_empties_the_model_but_not_the_record():
     assert new.hyper is None
     assert new.trust == TrustRegion.fresh(new.settings.limits)
     assert new.region == old.region + 1
+
+
+def gained(budget, *, fill):
+    """A run whose region at the largest dimension has just ended, once its first value there was a gain."""
+    optimizer = barren(budget=budget, options={"fill_budget": fill})
+    answer(optimizer, 17)
+    assert (optimizer.state.target_dim, optimizer.state.opening_left, optimizer.state.opening_best) == (
+        4,
+        budget - 17,
+        1,
+    )
+    answer(optimizer, 1 + 7 * tolerance(optimizer.state, 1), 0.5)
+    return optimizer
+
+
+def test_a_region_at_the_largest_dimension_that_has_gained_is_opened_again():
+    """All observations stay; an opening without a gain is the last."""
+    optimizer = gained(60, fill=True)
+    again, before = optimizer.state, optimizer.states[-2]
+    assert before.trust.length == 0.8 / 2**6
+    assert decide(again) is None
+    assert again.trust == TrustRegion.fresh(again.settings.limits)
+    assert (again.region, again.opening_best, again.opening_left) == (before.region, 0.5, 60 - 17 - 22)
+    assert list(again.model_trials) == list(range(39))
+    answer(optimizer, 7 * tolerance(again, 1), 0.5)
+    assert isinstance(optimizer.events[-1], Restarted)
+
+
+@pytest.mark.parametrize(("budget", "fill"), [(60, False), (59, True)])
+def test_a_region_that_has_gained_is_not_opened_again_in_vain(budget, fill):
+    """Not where the paper's letter is followed, nor where fewer evaluations are left than its halvings take."""
+    assert isinstance(gained(budget, fill=fill).events[-1], Restarted)
+    assert not Settings.paper().fill_budget
+
+
+@pytest.mark.parametrize("fill", [True, False])
+def test_the_largest_dimension_may_fail_as_often_as_the_rest_of_the_budget_allows(fill):
+    """Its tolerance follows what is left when it is opened, where that is more; that of other dimensions does not."""
+    optimizer = barren(70, budget=600, options={"fill_budget": fill})
+    answer(optimizer, 1)
+    while (state := optimizer.state).target_dim < 70:
+        assert tolerance(state, 1) == state.schedule.failure_tolerance(state.target_dim)
+        answer(optimizer, 1)
+    left = 600 - len(state.trials)
+    assert left // 12 > state.schedule.failure_tolerance(70)
+    assert tolerance(state, 1) == (left // 12 if fill else state.schedule.failure_tolerance(70))
+
+
+def test_what_a_design_finds_is_no_gain():
+    """A lineage whose values are those of its design has gained nothing, however much better than infinity they are."""
+    optimizer = barren()
+    until(optimizer, Restarted)
+    answer(optimizer, 10, 0.25)
+    assert optimizer.state.opening_best == 0.25
+    answer(optimizer, 7, 0.25)
+    assert isinstance(optimizer.events[-1], Restarted)
 
 
 def test_a_barren_run_takes_seven_halvings_per_level():

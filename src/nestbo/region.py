@@ -9,7 +9,7 @@ Notation:
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,6 +92,17 @@ class TrustRegion:
     def collapsed(self, limits: RegionLimits) -> bool:
         """Whether the region has ended."""
         return self.length < limits.minimum
+
+    def halvings_left(self, limits: RegionLimits) -> int:
+        """How many halvings end the region.
+
+        >>> TrustRegion(0.8).halvings_left(RegionLimits())
+        7
+        """
+        region, count = self, 0
+        while not region.collapsed(limits):
+            region, count = replace(region, length=region.length / 2.0), count + 1
+        return count
 
 
 def box(center: ArrayLike, lengthscales: ArrayLike, length: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

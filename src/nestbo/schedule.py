@@ -105,9 +105,14 @@ class Schedule:
         all_levels = (self.bins + 1) * uncapped[-1] - self.initial_dim  # d_init ((b+1)^(n+1) - 1)
         return (2 * share + all_levels) // (2 * all_levels)  # nearest integer, halves up
 
-    def failure_tolerance(self, d: int) -> int:
-        """tau_fail, the failures in a row that halve the trust region at target dimensionality d."""
-        return max(1, min(self.split_budget(d) // self.halvings, d))
+    def failure_tolerance(self, d: int, available: int = 0) -> int:
+        """tau_fail, the failures in a row that halve the trust region at target dimensionality d.
+
+        Args:
+            d: Target dimensionality.
+            available: Evaluations that the level has, where they are more than the schedule meant for it.
+        """
+        return max(1, min(max(self.split_budget(d), available) // self.halvings, d))
 
     def _uncapped(self) -> tuple[int, ...]:
         """d_i for i in 0..n."""

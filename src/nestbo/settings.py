@@ -33,6 +33,10 @@ class Settings:
         success_tolerance: Successes in a row that double the length.
         halvings: Halvings that the schedule assumes a region takes (k in the paper, which has 6); more make regions end
             sooner.
+        fill_budget: Whether all that is left of the budget belongs to the largest target dimension. Its tolerance for
+            failures then follows from what is left, where that is more than its share of the schedule; and a region
+            that ends there is opened again, with all observations, if it has gained more than the margin and there are
+            evaluations left for all its halvings. Otherwise as in the paper: its share, then a restart.
         margin: What an improvement must exceed to be a success, relative to `margin_unit`.
         margin_unit: "spread", the distance from the region's best value to its median, or "value", the absolute best
             value, as in the paper's experiments; the latter depends on an offset of the function and vanishes at 0.
@@ -67,6 +71,7 @@ class Settings:
     region_shape: float = 0.0
     success_tolerance: int = 3
     halvings: int = 12
+    fill_budget: bool = True
     margin: float = 0.03
     margin_unit: Literal["spread", "value"] = "spread"
     candidates_per_dim: int = 100
@@ -100,7 +105,7 @@ class Settings:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise SettingsError(f"{name} must be one of {choices}, got {getattr(self, name)!r}: choose one")
-        for name in ("draw_noise", "draw_in_outliers"):
+        for name in ("fill_budget", "draw_noise", "draw_in_outliers"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingsError(f"{name} must be True or False, got {getattr(self, name)!r}: choose one")
         # The parts check what concerns several settings at once.
@@ -143,6 +148,7 @@ class Settings:
             "draw_in_outliers": False,
             "model_points": None,
             "halvings": 6,
+            "fill_budget": False,
         }
         return cls(**{**letter, **changes})
 

@@ -57,6 +57,8 @@ class State:
         model_y: (n,), their values, nan for a failure.
         model_trials: Their trials; known evaluations count down from -1.
         model_best: Best value in the model; inf if there is none.
+        opening_best: What it was when the trust region was opened.
+        opening_left: Evaluations that were left then.
         design_asked: Points of this lineage's design that were handed out.
         design_left: Results still missing from it.
         fits: Fits in this region so far.
@@ -91,6 +93,8 @@ class State:
     model_y: Rows = field(default_factory=Rows)
     model_trials: Log[int] = field(default_factory=Log)
     model_best: float = math.inf
+    opening_best: float = math.inf
+    opening_left: int = 0
     design_asked: int = 0
     design_left: int = 0
     fits: int = 0

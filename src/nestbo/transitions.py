@@ -88,19 +88,28 @@ def _embedded(state: State, event: Embedded | Restarted) -> State:
         state,
         embeddings=state.embeddings.append(embedding),
         parents=state.parents.append(parent),
-        trust=TrustRegion.fresh(state.settings.limits),
         fits=0,
         due=None,
     )
     if parent is not None:
         hyper = None if state.hyper is None else state.hyper.split(parent, state.bounds)
-        return _with_all_known(replace(grown, model_z=Rows.of(state.model_z.array[:, parent]), hyper=hyper))
+        return _opened(_with_all_known(replace(grown, model_z=Rows.of(state.model_z.array[:, parent]), hyper=hyper)))
     fresh = replace(_without_model(grown), hyper=None, design_asked=0, design_left=state.settings.initial_points)
     if isinstance(event, Embedded):
-        return _with_all_known(fresh)
+        return _opened(_with_all_known(fresh))
     if event.recommended is None:
-        return fresh
-    return replace(fresh, recommendations=state.recommendations.append(event.recommended))
+        return _opened(fresh)
+    return _opened(replace(fresh, recommendations=state.recommendations.append(event.recommended)))
+
+
+def _opened(state: State) -> State:
+    """The state with a trust region of initial length."""
+    return replace(
+        state,
+        trust=TrustRegion.fresh(state.settings.limits),
+        opening_best=state.model_best,
+        opening_left=state.budget - len(state.trials),
+    )
 
 
 def _without_model(state: State) -> State:
@@ -234,13 +243,29 @@ def _folded(state: State, outcome: Outcome) -> State:
     success = outcome.value < to_beat - proposal.margin
     state = _observe(state, z, outcome.value, outcome.trial)
     if proposal.design:
-        return replace(state, design_left=max(0, state.design_left - 1))
+        return replace(state, design_left=max(0, state.design_left - 1), opening_best=state.model_best)
     if proposal.region != state.region or state.due is not None:
         return state
     trust = state.trust.update(success, proposal.tolerance, state.settings.limits)
     if not trust.collapsed(state.settings.limits):
         return replace(state, trust=trust)
-    return replace(state, trust=trust, due="split" if state.target_dim < state.largest_dim else "restart")
+    if state.target_dim < state.largest_dim:
+        return replace(state, trust=trust, due="split")
+    again = _opened(state)
+    return again if _worth_it(again, since=state, last=proposal) else replace(state, trust=trust, due="restart")
+
+
+def _worth_it(again: State, *, since: State, last: Proposal) -> bool:
+    """Whether to open a region at the largest target dimension once more.
+
+    Args:
+        again: The state with the region opened.
+        since: The state before.
+        last: The proposal with which the region ended.
+    """
+    gained = since.opening_best - again.opening_best > last.margin
+    needed = again.trust.halvings_left(again.settings.limits) * last.tolerance
+    return again.settings.fill_budget and gained and needed <= again.opening_left
 
 
 def _added(state: State, event: Added) -> State:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from nestbo.buffers import Rows
 from nestbo.optimizer import Optimizer
-from nestbo.region import RegionLimits, TrustRegion
 from nestbo.state import State
 
 RECENT = 20
@@ -210,7 +209,7 @@ class Snapshot:
             grown=tuple(dict.fromkeys(embedding.target_dim for embedding in state.embeddings)),
             planned=tuple(d for d in state.schedule.levels if d > state.target_dim),
             length=state.trust.length,
-            halvings=halvings_left(state.trust, state.settings.limits),
+            halvings=state.trust.halvings_left(state.settings.limits),
             design_left=max(1, state.design_left) if state.in_design else 0,
             failures=state.failures,
             failures_in_row=state.failures_in_row,
@@ -253,18 +252,6 @@ class Snapshot:
 def state_of(run: Optimizer | State) -> State:
     """The state of a run."""
     return run.state if isinstance(run, Optimizer) else run
-
-
-def halvings_left(trust: TrustRegion, limits: RegionLimits) -> int:
-    """How many halvings end a trust region.
-
-    >>> halvings_left(TrustRegion(0.8), RegionLimits())
-    7
-    """
-    count = 0
-    while not trust.collapsed(limits):
-        trust, count = replace(trust, length=trust.length / 2.0), count + 1
-    return count
 
 
 def _mean(seconds: Iterable[float | None]) -> float | None:

@@ -49,7 +49,7 @@ class EmbeddedSearch:
             np.tile([-1.0, 1.0], (d, 1)),  # d x 2
             budget=budget,
             rng=seed,
-            settings=Settings(initial_dim=d),
+            settings=Settings(initial_dim=d, fill_budget=False),  # TuRBO restarts
             x0=None if x0 is None else np.zeros(d),
         )
 
