@@ -37,6 +37,7 @@ if __name__ == "__main__":
             loss, [(-1, 1)] * FEATURES, budget=budget, rng=0, x0=np.zeros(FEATURES), workers=executor, progress=True
         )
     print(result)
-    print(f"Error with all weights zero: {result.values[0]:.4f}, found: {result.fun:.4f}")
+    start = np.flatnonzero(~result.points.any(axis=1))[0]  # not always the first to be done
+    print(f"Error with all weights zero: {result.values[start]:.4f}, found: {result.fun:.4f}")
     for reason in sorted(filter(None, set(result.reasons))):
         print(f"Failed: {result.reasons.count(reason)} x {reason}")

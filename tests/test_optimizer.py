@@ -371,7 +371,7 @@ def test_trials_that_are_made_but_not_delivered_are_delivered_next(monkeypatch):
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_few_dimensions_work(dim):
     """D = 1, 2, 3 begin at d = D, optimise, and restart when the region is through."""
-    optimizer = made(dim, budget=60, settings=Settings(max_candidates=200, reach_input_dim_by=12))
+    optimizer = made(dim, budget=60, settings=Settings(max_candidates=200, reach_input_dim_by=12, fill_budget=False))
     answer(optimizer, 45)
     result = optimizer.result()
     assert set(result.target_dims) == {dim}

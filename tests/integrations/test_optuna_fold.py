@@ -19,7 +19,7 @@ from nestbo.integrations.optuna.coordinates import Coordinates
 from nestbo.integrations.optuna.fold import PATIENCE, Search, running
 from nestbo.propose import tolerance
 
-FAST = Settings(max_candidates=100, fit_iterations=5, reach_input_dim_by=20, initial_points=4)
+FAST = Settings(max_candidates=100, fit_iterations=5, reach_input_dim_by=20, initial_points=4, fill_budget=False)
 SPACE = {f"x{i}": FloatDistribution(-1.0, 1.0) for i in range(6)} | {"n": IntDistribution(0, 1000)}
 BEGAN = datetime(2026, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 
@@ -36,6 +36,7 @@ def digest(state):
     parts = [
         *(state.region, state.trust, state.due, state.fits, state.design_asked, state.design_left),
         *(state.failures, state.failures_in_row, state.best, state.best_value, state.model_best, len(state.tried)),
+        *(state.opening_best, state.opening_left),
         *(list(state.pending), list(state.model_trials)),
         [(t.region, t.z.tobytes(), t.design, t.tolerance, t.margin) for t in state.trials],
         [(o.trial, repr(o.value)) for o in state.outcomes],
