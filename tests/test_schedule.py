@@ -99,6 +99,26 @@ def test_tolerances_are_possible(D, b, budget, halvings):
         assert tolerance == 1 or tolerance * halvings <= plan.split_budget(d)
 
 
+@pytest.mark.parametrize(
+    ("D", "budget", "available", "expected"),
+    [(100, 490, 380, 33), (100, 990, 600, 62), (300, 990, 600, 100), (1000, 990, 600, 123), (1000, 990, 1600, 266)],
+)
+def test_the_last_level_is_patient(D, budget, available, expected):
+    """A third of the dimensions may fail, if six halvings fit into what there is; what k leaves in any case."""
+    assert Schedule.plan(D, budget=budget, halvings=12).patient_tolerance(available) == expected
+
+
+@given(input_dims, new_bins, st.integers(0, 5000), st.integers(1, 20), st.integers(0, 50000))
+def test_patience_has_its_bounds(D, b, budget, halvings, available):
+    """Never less than the schedule's tolerance, never more than D; with the paper's k and nothing left just that."""
+    plan = Schedule.plan(D, b, budget, halvings)
+    patience = plan.patient_tolerance(available)
+    assert plan.failure_tolerance(D) <= patience <= D
+    assert patience <= plan.patient_tolerance(available + 1)
+    letter = Schedule.plan(D, b, budget)
+    assert letter.patient_tolerance(-available) == letter.failure_tolerance(D)
+
+
 @given(st.integers(1, 400), new_bins, st.integers(0, 100))
 def test_an_embedding_that_splits_walks_the_levels(D, b, seed):
     """The levels of the plan are the target dimensions a balanced embedding passes through."""

@@ -238,9 +238,9 @@ def test_the_largest_dimension_may_fail_as_often_as_the_rest_of_the_budget_allow
     while (state := optimizer.state).target_dim < 70:
         assert tolerance(state, 1) == state.schedule.failure_tolerance(state.target_dim)
         answer(optimizer, 1)
-    left = 600 - len(state.trials)
-    assert left // 12 > state.schedule.failure_tolerance(70)
-    assert tolerance(state, 1) == (left // 12 if fill else state.schedule.failure_tolerance(70))
+    patience = state.schedule.patient_tolerance(600 - len(state.trials))
+    assert patience > state.schedule.failure_tolerance(70)
+    assert tolerance(state, 1) == (patience if fill else state.schedule.failure_tolerance(70))
 
 
 def test_what_a_design_finds_is_no_gain():

@@ -171,8 +171,10 @@ def tolerance(state: State, count: int) -> int:
     with it the subspace from growing; granting none ends it before anything was tried at the length that was set last.
     """
     at_once = len(state.pending) + count
-    last = state.settings.fill_budget and state.target_dim == state.largest_dim
-    planned = state.schedule.failure_tolerance(state.target_dim, state.opening_left if last else 0)
+    if state.settings.fill_budget and state.target_dim == state.largest_dim:
+        planned = state.schedule.patient_tolerance(state.opening_left)
+    else:
+        planned = state.schedule.failure_tolerance(state.target_dim)
     return planned + at_once.bit_length() - 1
 
 

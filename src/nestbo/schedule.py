@@ -21,6 +21,10 @@ HALVINGS = 6
 """k = floor(log_{1/2}(L_min / L_init)) with L_init = 0.8 and L_min = 2^-7 (section 3.4 of the paper)."""
 
 
+DIRECTIONS = 3
+"""One in so many dimensions is a failure that the last level tolerates at least, if the budget allows it."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """How a budget is spread over growing target dimensionalities (section 3.4 of the paper).
@@ -105,14 +109,22 @@ class Schedule:
         all_levels = (self.bins + 1) * uncapped[-1] - self.initial_dim  # d_init ((b+1)^(n+1) - 1)
         return (2 * share + all_levels) // (2 * all_levels)  # nearest integer, halves up
 
-    def failure_tolerance(self, d: int, available: int = 0) -> int:
-        """tau_fail, the failures in a row that halve the trust region at target dimensionality d.
+    def failure_tolerance(self, d: int) -> int:
+        """tau_fail, the failures in a row that halve the trust region at target dimensionality d."""
+        return max(1, min(self.split_budget(d) // self.halvings, d))
+
+    def patient_tolerance(self, available: int) -> int:
+        """As `failure_tolerance(D)`, for a last level that has all evaluations to itself that are left.
+
+        To end regions soon (k above the paper's) makes room for larger subspaces. Here there are none: a direction in
+        three is tried in vain before the region is halved, as far as the paper's k allows it.
 
         Args:
-            d: Target dimensionality.
-            available: Evaluations that the level has, where they are more than the schedule meant for it.
+            available: Evaluations that are left; the schedule's share counts if it is more.
         """
-        return max(1, min(max(self.split_budget(d), available) // self.halvings, d))
+        D = self.input_dim
+        share = max(self.split_budget(D), available)
+        return max(1, min(max(share // self.halvings, min(share // HALVINGS, D // DIRECTIONS)), D))
 
     def _uncapped(self) -> tuple[int, ...]:
         """d_i for i in 0..n."""
