@@ -62,7 +62,7 @@ class Embedded:
 
 @dataclass(frozen=True, eq=False)
 class Restarted:
-    """A region collapsed at the largest target dimension: fresh embedding, fresh design, the old data leave the model.
+    """The last region at the largest target dimension is through: fresh embedding and design, the old data leave the model.
 
     Attributes:
         region: Number of the region that begins.

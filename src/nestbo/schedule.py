@@ -19,10 +19,8 @@ from nestbo.embedding import LARGEST, whole
 
 HALVINGS = 6
 """k = floor(log_{1/2}(L_min / L_init)) with L_init = 0.8 and L_min = 2^-7 (section 3.4 of the paper)."""
-
-
 DIRECTIONS = 3
-"""One in so many dimensions is a failure that the last level tolerates at least, if the budget allows it."""
+"""The last level tolerates at least D / 3 failures in a row, if the budget allows it."""
 
 
 @dataclass(frozen=True)

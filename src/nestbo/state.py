@@ -124,7 +124,7 @@ class State:
 
     @property
     def largest_dim(self) -> int:
-        """The target dimension at which a collapse is a restart."""
+        """The target dimension that cannot grow: a region that ends there is opened again, or the run restarts."""
         return min(self.space.dim, self.settings.max_target_dim or self.space.dim)
 
     @property

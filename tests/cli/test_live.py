@@ -146,7 +146,7 @@ def test_the_panel_at_the_beginning_and_at_the_end():
     assert row(last, "best observed").startswith("-1.25")
     assert row(last, "time") == "3 min 12 s   ended: the end"
     assert "500 parameters" in row(last, "dimension")
-    assert row(last, "trust region") == "0.1   1 halving before it restarts"
+    assert row(last, "trust region") == "0.1   1 halving before it ends"
 
 
 @pytest.mark.parametrize("done", range(101))

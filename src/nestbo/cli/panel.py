@@ -246,7 +246,7 @@ def _region(snapshot: Snapshot) -> Iterable[tuple[str, str]]:
     if snapshot.design_left:
         yield f"first a design, {_times(snapshot.design_left, 'result')} to come", ""
     else:
-        then = "splits" if snapshot.target_dim < snapshot.largest_dim else "restarts"
+        then = "splits" if snapshot.target_dim < snapshot.largest_dim else "ends"
         yield f"{_times(snapshot.halvings, 'halving')} before it {then}", ""
 
 
