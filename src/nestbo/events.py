@@ -62,7 +62,7 @@ class Embedded:
 
 @dataclass(frozen=True, eq=False)
 class Restarted:
-    """The last region at the largest target dimension is through: fresh embedding and design, the old data leave the model.
+    """The search in the largest target dimension is through: fresh embedding and design, the old data leave the model.
 
     Attributes:
         region: Number of the region that begins.
