@@ -17,6 +17,7 @@ from nestbo.errors import BudgetExhausted, JournalError, TrialError
 from nestbo.events import Asked, Embedded, Extended, Failed, Opened, Restarted, Stopped, Told
 from nestbo.propose import tolerance
 from nestbo.region import TrustRegion
+from nestbo.state import State
 from nestbo.transitions import decide, step
 
 FAST = {"max_candidates": 200, "fit_iterations": 10}
@@ -40,8 +41,9 @@ def digest(state):
     parts = [
         *(state.seed, state.budget, state.noisy, state.trust, state.asks, state.due, state.stopped, state.fits),
         *(state.design_asked, state.design_left, state.failures, state.failures_in_row, state.best, state.best_value),
-        *(len(state.tried), state.model_best, state.opening_best, state.opening_left, list(state.pending)),
-        *(sorted(state.held), list(state.model_trials)),
+        *(len(state.tried), state.model_best, state.design_best),
+        *(state.opening_best, state.opening_left, state.opening_size),
+        *(list(state.pending), sorted(state.held), list(state.model_trials)),
         [(e.bin.tobytes(), e.sign.tobytes()) for e in state.embeddings],
         [(t.region, t.z.tobytes(), t.design, t.tolerance, t.margin, t.incumbent, t.batch) for t in state.trials],
         [(o.trial, repr(o.value), o.reason) for o in state.outcomes],
@@ -206,7 +208,8 @@ def gained(budget, *, fill):
         budget - 17,
         1,
     )
-    answer(optimizer, 1 + 7 * tolerance(optimizer.state, 1), 0.5)
+    answer(optimizer, 1, 0.5)
+    answer(optimizer, 7 * tolerance(optimizer.state, 1), 0.5)
     return optimizer
 
 
@@ -219,8 +222,20 @@ def test_a_region_at_the_largest_dimension_that_has_gained_is_opened_again():
     assert again.trust == TrustRegion.fresh(again.settings.limits)
     assert (again.region, again.opening_best, again.opening_left) == (before.region, 0.5, 60 - 17 - 22)
     assert list(again.model_trials) == list(range(39))
-    answer(optimizer, 7 * tolerance(again, 1), 0.5)
-    assert isinstance(optimizer.events[-1], Restarted)
+    until(optimizer, Restarted, 0.5)
+    assert len(optimizer.state.trials) <= len(again.trials) + 7 * tolerance(again, 1)
+
+
+def test_a_region_that_an_earlier_version_opened_again_is_opened_again(monkeypatch):
+    """Its journal goes on where this version would have begun afresh, so that the run can be continued."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(State, "gains", True)
+        optimizer = barren(budget=60, options={"fill_budget": True})
+        answer(optimizer, 17 + 7 + 2)
+        assert Restarted not in map(type, optimizer.events)
+    resumed = reduce(step, optimizer.events, None)
+    assert digest(resumed) == digest(optimizer.state)
+    assert resumed.trust.length < 0.8
 
 
 @pytest.mark.parametrize(("budget", "fill"), [(60, False), (59, True)])
@@ -230,17 +245,62 @@ def test_a_region_that_has_gained_is_not_opened_again_in_vain(budget, fill):
     assert not Settings.paper().fill_budget
 
 
-@pytest.mark.parametrize("fill", [True, False])
-def test_the_largest_dimension_may_fail_as_often_as_the_rest_of_the_budget_allows(fill):
-    """Its tolerance follows what is left when it is opened, where that is more; that of other dimensions does not."""
-    optimizer = barren(70, budget=600, options={"fill_budget": fill})
-    answer(optimizer, 1)
+def opened(*, fill, value=1.0, **kwargs):
+    """A run in 70 dimensions that has just reached them, with values of 1 from its design and then others."""
+    optimizer = barren(70, budget=600, options={"fill_budget": fill}, **kwargs)
+    answer(optimizer, 10)
     while (state := optimizer.state).target_dim < 70:
         assert tolerance(state, 1) == state.schedule.failure_tolerance(state.target_dim)
+        answer(optimizer, 1, value)
+    return optimizer
+
+
+@pytest.mark.parametrize("fill", [True, False])
+def test_the_largest_dimension_may_fail_as_often_as_the_rest_of_the_budget_allows(fill):
+    """Once it has gained, its tolerance follows what was left when it was opened; that of other dimensions does not."""
+    optimizer = opened(fill=fill)
+    schedule, left = optimizer.state.schedule, 600 - len(optimizer.state.trials)
+    plan, patience = schedule.failure_tolerance(70), schedule.patient_tolerance(left)
+    assert patience > plan
+    assert tolerance(optimizer.state, 1) == plan
+    answer(optimizer, 1, 0.9)
+    assert tolerance(optimizer.state, 1) == (patience if fill else plan)
+
+
+def test_the_largest_dimension_is_given_up_soon_if_it_gains_nothing():
+    """Its tolerance begins with the schedule's and is halved with the region."""
+    optimizer = opened(fill=True, reach=120)
+    plan, reached, halvings = optimizer.state.schedule.failure_tolerance(70), len(optimizer.state.trials), []
+    assert plan >= 4
+    while not isinstance(optimizer.events[-1], Restarted):
+        halved = optimizer.state.trust.halvings(optimizer.state.settings.limits)
+        assert tolerance(optimizer.state, 1) == max(1, plan // 2**halved)
+        halvings.append(halved)
         answer(optimizer, 1)
-    patience = state.schedule.patient_tolerance(600 - len(state.trials))
-    assert patience > state.schedule.failure_tolerance(70)
-    assert tolerance(state, 1) == (patience if fill else state.schedule.failure_tolerance(70))
+    assert halvings == sorted(halvings)
+    assert set(halvings) == set(range(7))
+    assert len(optimizer.state.trials) - reached == sum(max(1, plan // 2**halved) for halved in range(7))
+
+
+@pytest.mark.parametrize(("gain", "enough"), [(0.0019, False), (0.0021, True)])
+def test_what_is_a_gain_is_measured_by_what_was_gained_before(gain, enough):
+    """From 1 to 0 before: 0.002 are a gain at the first length, and then as much again for each."""
+    optimizer = opened(fill=True, value=0.0)
+    state = optimizer.state
+    assert (state.design_best, state.opening_best) == (1.0, 0.0)
+    answer(optimizer, 1, -gain)
+    assert optimizer.state.gains == enough
+    while optimizer.state.trust.length > 0.4:
+        answer(optimizer, 1, 0.0)
+    assert not optimizer.state.gains
+
+
+def test_a_noisy_run_stays_patient():
+    """The best of noisy values may stand for long while the region gains."""
+    optimizer = opened(fill=True, noisy=True)
+    state = optimizer.state
+    assert not state.gains
+    assert tolerance(state, 1) == state.schedule.patient_tolerance(600 - len(state.trials))
 
 
 def test_what_a_design_finds_is_no_gain():

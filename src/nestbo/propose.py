@@ -171,10 +171,13 @@ def tolerance(state: State, count: int) -> int:
     with it the subspace from growing; granting none ends it before anything was tried at the length that was set last.
     """
     at_once = len(state.pending) + count
+    planned = state.schedule.failure_tolerance(state.target_dim)
     if state.settings.fill_budget and state.target_dim == state.largest_dim:
-        planned = state.schedule.patient_tolerance(state.opening_left)
-    else:
-        planned = state.schedule.failure_tolerance(state.target_dim)
+        # Where observations are noisy, the best of them does not tell whether the region gains.
+        if state.gains or state.is_last or state.noisy:
+            planned = state.schedule.patient_tolerance(state.opening_left)
+        else:
+            planned = max(1, planned >> state.trust.halvings(state.settings.limits))
     return planned + at_once.bit_length() - 1
 
 

@@ -104,6 +104,14 @@ class TrustRegion:
             region, count = replace(region, length=region.length / 2.0), count + 1
         return count
 
+    def halvings(self, limits: RegionLimits) -> int:
+        """By how many halvings the region is shorter than a fresh one; 0 for a longer one.
+
+        >>> TrustRegion(0.2).halvings(RegionLimits())
+        2
+        """
+        return max(0, TrustRegion.fresh(limits).halvings_left(limits) - self.halvings_left(limits))
+
 
 def box(center: ArrayLike, lengthscales: ArrayLike, length: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The box `[c - w L, c + w L]`, cut at `[-1, 1]`.

@@ -28,6 +28,10 @@ Array = NDArray[np.float64]
 
 NOTHING_BUT_NOISE = 1.0
 """Noise variance that explains all of the standardised values."""
+GAIN = 0.002
+"""What a region must gain per length, as a share of what its lineage had gained when it was opened, to gain at all."""
+ROOM = 2
+"""A lineage may be given up if there are so many times its evaluations left for others."""
 Due = Literal["split", "restart"]
 
 
@@ -57,8 +61,10 @@ class State:
         model_y: (n,), their values, nan for a failure.
         model_trials: Their trials; known evaluations count down from -1.
         model_best: Best value in the model; inf if there is none.
+        design_best: What it was when this lineage's design was complete.
         opening_best: What it was when the trust region was opened.
         opening_left: Evaluations that were left then.
+        opening_size: Observations that the model had then.
         design_asked: Points of this lineage's design that were handed out.
         design_left: Results still missing from it.
         fits: Fits in this region so far.
@@ -93,8 +99,10 @@ class State:
     model_y: Rows = field(default_factory=Rows)
     model_trials: Log[int] = field(default_factory=Log)
     model_best: float = math.inf
+    design_best: float = math.inf
     opening_best: float = math.inf
     opening_left: int = 0
+    opening_size: int = 0
     design_asked: int = 0
     design_left: int = 0
     fits: int = 0
@@ -133,6 +141,18 @@ class State:
         bounds = self.settings.bounds
         floor, ceiling = bounds.noise
         return replace(bounds, noise=(floor, max(ceiling, NOTHING_BUT_NOISE))) if self.noisy else bounds
+
+    @property
+    def gains(self) -> bool:
+        """Whether the region has gained, for each of its lengths so far, a share of what its lineage had before it."""
+        lengths = 1 + self.trust.halvings(self.settings.limits)
+        before = self.design_best - self.opening_best
+        return self.opening_best - self.model_best > lengths * GAIN * before
+
+    @property
+    def is_last(self) -> bool:
+        """Whether too little was left, when the region was opened, for a new lineage to get as far."""
+        return self.opening_left < ROOM * self.opening_size
 
     @property
     def in_design(self) -> bool:

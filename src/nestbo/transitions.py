@@ -109,6 +109,7 @@ def _opened(state: State) -> State:
         trust=TrustRegion.fresh(state.settings.limits),
         opening_best=state.model_best,
         opening_left=state.budget - len(state.trials),
+        opening_size=len(state.model_y),
     )
 
 
@@ -152,6 +153,8 @@ def _observe(state: State, z: Array, value: float, trial: int) -> State:
 def _asked(state: State, event: Asked) -> State:
     """Points were handed out."""
     count, first = len(event.z), event.first_id
+    if state.due == "restart" and event.region == state.region:
+        state = replace(_opened(state), due=None)  # what is opened again was decided otherwise by an earlier version
     if state.due is not None:
         raise JournalError(f"a {state.due} is due before anything is asked: the journal has lost a line")
     if first != len(state.trials) or event.region != state.region or event.z.shape[1] != state.target_dim:
@@ -243,7 +246,8 @@ def _folded(state: State, outcome: Outcome) -> State:
     success = outcome.value < to_beat - proposal.margin
     state = _observe(state, z, outcome.value, outcome.trial)
     if proposal.design:
-        return replace(state, design_left=max(0, state.design_left - 1), opening_best=state.model_best)
+        best = state.model_best
+        return replace(state, design_left=max(0, state.design_left - 1), design_best=best, opening_best=best)
     if proposal.region != state.region or state.due is not None:
         return state
     trust = state.trust.update(success, proposal.tolerance, state.settings.limits)
@@ -251,21 +255,14 @@ def _folded(state: State, outcome: Outcome) -> State:
         return replace(state, trust=trust)
     if state.target_dim < state.largest_dim:
         return replace(state, trust=trust, due="split")
-    again = _opened(state)
-    return again if _worth_it(again, since=state, last=proposal) else replace(state, trust=trust, due="restart")
+    return _opened(state) if _worth_it(state, proposal.tolerance) else replace(state, trust=trust, due="restart")
 
 
-def _worth_it(again: State, *, since: State, last: Proposal) -> bool:
-    """Whether to open a region at the largest target dimension once more.
-
-    Args:
-        again: The state with the region opened.
-        since: The state before.
-        last: The proposal with which the region ended.
-    """
-    gained = since.opening_best - again.opening_best > last.margin
-    needed = again.trust.halvings_left(again.settings.limits) * last.tolerance
-    return again.settings.fill_budget and gained and needed <= again.opening_left
+def _worth_it(state: State, tolerance: int) -> bool:
+    """Whether to open a region that ends at the largest target dimension once more: it gains, and there is room."""
+    settings = state.settings
+    needed = TrustRegion.fresh(settings.limits).halvings_left(settings.limits) * tolerance
+    return settings.fill_budget and state.gains and needed <= state.budget - len(state.trials)
 
 
 def _added(state: State, event: Added) -> State:

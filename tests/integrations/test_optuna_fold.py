@@ -36,7 +36,7 @@ def digest(state):
     parts = [
         *(state.region, state.trust, state.due, state.fits, state.design_asked, state.design_left),
         *(state.failures, state.failures_in_row, state.best, state.best_value, state.model_best, len(state.tried)),
-        *(state.opening_best, state.opening_left),
+        *(state.design_best, state.opening_best, state.opening_left, state.opening_size),
         *(list(state.pending), list(state.model_trials)),
         [(t.region, t.z.tobytes(), t.design, t.tolerance, t.margin) for t in state.trials],
         [(o.trial, repr(o.value)) for o in state.outcomes],
