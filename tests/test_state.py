@@ -245,9 +245,9 @@ def test_a_region_that_has_gained_is_not_opened_again_in_vain(budget, fill):
     assert not Settings.paper().fill_budget
 
 
-def opened(*, fill, value=1.0, **kwargs):
+def opened(*, fill, value=1.0, budget=600, **kwargs):
     """A run in 70 dimensions that has just reached them, with values of 1 from its design and then others."""
-    optimizer = barren(70, budget=600, options={"fill_budget": fill}, **kwargs)
+    optimizer = barren(70, budget=budget, options={"fill_budget": fill}, **kwargs)
     answer(optimizer, 10)
     while (state := optimizer.state).target_dim < 70:
         assert tolerance(state, 1) == state.schedule.failure_tolerance(state.target_dim)
@@ -293,6 +293,18 @@ def test_what_is_a_gain_is_measured_by_what_was_gained_before(gain, enough):
     while optimizer.state.trust.length > 0.4:
         answer(optimizer, 1, 0.0)
     assert not optimizer.state.gains
+
+
+def test_a_region_without_room_for_another_lineage_is_not_given_up():
+    """Where less than twice the lineage's evaluations are left, its last region has all of them."""
+    reached = len(opened(fill=True).state.trials)
+    for budget, last in ((3 * reached - 1, True), (3 * reached, False)):
+        state = opened(fill=True, budget=budget).state
+        assert (state.opening_size, state.opening_left) == (reached, budget - reached)
+        assert (state.is_last, state.gains) == (last, False)
+        patience = state.schedule.patient_tolerance(state.opening_left)
+        assert patience > state.schedule.failure_tolerance(70)
+        assert tolerance(state, 1) == (patience if last else state.schedule.failure_tolerance(70))
 
 
 def test_a_noisy_run_stays_patient():

@@ -56,6 +56,22 @@ def written(path, *evaluations):
     return path
 
 
+@given(runs(), st.integers(1, 5))
+def test_runs_are_compared_after_as_many_evaluations(given_runs, n):
+    """All runs that have n are there, with their first n, and no others; if none has, it says how many there are."""
+    longest = max((len(run.values) for run in given_runs), default=0)
+    if n > longest:
+        with pytest.raises(SettingsError, match=f"no run has {n} evaluations, the longest has {longest}"):
+            results.after(given_runs, n)
+        return
+    long = [run for run in given_runs if len(run.values) >= n]
+    columns = [(run.values[:n], run.suggest_seconds[:n], run.evaluate_seconds[:n]) for run in long]
+    expected = [
+        Run(run.problem, run.method, run.seed, *cut, run.optimum) for run, cut in zip(long, columns, strict=True)
+    ]
+    assert_same(results.after(given_runs, n), expected)
+
+
 @given(runs())
 def test_a_table_reads_back_exactly(tmp_path_factory, expected):
     """CSV keeps every run to the last bit, whatever its name, failures and unknown optima included."""

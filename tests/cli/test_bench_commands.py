@@ -152,6 +152,18 @@ def test_the_table_shows_final_values_and_ranks(undisturbed, tmp_path, main):
     assert (code, err.count("\n")) == (2, 1)
 
 
+def test_the_table_of_the_first_evaluations(undisturbed, main):
+    """Values are those after so many evaluations."""
+    folder, _ = undisturbed
+    _, out, _ = main("bench", "table", folder, "--at", 4)
+    bests = [min(values(folder)[PROBLEM, "random", seed][:4]) for seed in (0, 1)]
+    (random,) = (line.split() for line in out.splitlines() if " random " in line)
+    assert random[2:5] == ["2", "4", f"{sum(bests) / 2:.3g}"]
+    code, out, err = main("bench", "table", folder, "--at", 16)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "no run has 16 evaluations, the longest has 15" in err
+
+
 def test_figures_are_drawn(undisturbed, tmp_path):
     """The paths that are printed are files."""
     done = nestbo("bench", "figures", undisturbed[0], "--out", tmp_path)

@@ -12,7 +12,7 @@ FOLDER/failures.json                         cells that failed, and why; only wh
 import csv
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -70,6 +70,15 @@ class Run:
     evaluate_seconds: Array
     optimum: float | None = None
 
+    def until(self, n: int) -> "Run":
+        """The run as it was after n evaluations."""
+        return replace(
+            self,
+            values=self.values[:n],
+            suggest_seconds=self.suggest_seconds[:n],
+            evaluate_seconds=self.evaluate_seconds[:n],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Stored:
@@ -116,6 +125,15 @@ def read(folder: str | Path) -> list[Run]:
     raise SettingsError(
         f"there are no results in {str(folder)!r}: give the folder that was --out of `nestbo bench run`"
     )
+
+
+def after(runs: Sequence[Run], n: int) -> list[Run]:
+    """The runs that have n evaluations, cut there, so that none is compared with one that had more."""
+    found = [run.until(n) for run in runs if run.values.size >= n]
+    if not found:
+        longest = max((run.values.size for run in runs), default=0)
+        raise SettingsError(f"no run has {n} evaluations, the longest has {longest}: compare after fewer")
+    return found
 
 
 def stored(path: Path) -> Stored | None:

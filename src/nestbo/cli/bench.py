@@ -15,6 +15,7 @@ from .codes import FAILED, INTERRUPTED, epilog
 if TYPE_CHECKING:
     from nestbo.bench.cell import Cell
     from nestbo.bench.experiments import Experiment
+    from nestbo.bench.results import Run
     from nestbo.bench.runner import CellFailure, Report
 
 bench = typer.Typer(
@@ -37,6 +38,10 @@ Dask = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `nestbo bench run`.")]
+At = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Compare after N evaluations; runs that have fewer are left out."),
+]
 
 
 @bench.command(
@@ -134,17 +139,19 @@ def bench_figures(
     folder: Folder,
     *,
     out: Annotated[Path | None, typer.Option(metavar="DIR2", help="Where to, DIR/figures by default.")] = None,
+    at: At = None,
 ) -> None:
     """Draw what there is, also while it goes on: convergence, final values, profiles and ranks, as PNG and PDF."""
-    from nestbo.bench import figures, results  # noqa: PLC0415 - slow to import
+    from nestbo.bench import figures  # noqa: PLC0415 - slow to import
 
-    _echo(str(path) for path in figures.every_figure(results.read(folder), out or folder / "figures"))
+    _echo(str(path) for path in figures.every_figure(_runs(folder, at), out or folder / "figures"))
 
 
-@bench.command("table")
+@bench.command("table", epilog=epilog("nestbo bench table DIR", "nestbo bench table DIR --at 100"))
 def bench_table(
     folder: Folder,
     *,
+    at: At = None,
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write every evaluation to a .csv or .parquet file."),
@@ -154,7 +161,7 @@ def bench_table(
     from nestbo.bench import results  # noqa: PLC0415 - slow to import
     from nestbo.bench.summary import as_text  # noqa: PLC0415 - slow to import
 
-    runs = results.read(folder)
+    runs = _runs(folder, at)
     if save is not None:
         results.write(runs, save)
     typer.echo(as_text(runs))
@@ -178,6 +185,14 @@ def bench_problems() -> None:
     header = ("name", "inputs", "that matter", "needs", "what it is")
     rows = [(each.name, each.dims, each.effective, each.needs, each.about) for each in problems.describe()]
     _echo(columns([header, *rows]))
+
+
+def _runs(folder: Path, at: int | None) -> "list[Run]":
+    """The runs of a folder, all there is of them or the first evaluations."""
+    from nestbo.bench import results  # noqa: PLC0415 - slow to import
+
+    runs = results.read(folder)
+    return runs if at is None else results.after(runs, at)
 
 
 def _possible(experiment: "Experiment") -> "list[Cell]":
