@@ -146,7 +146,7 @@ def test_the_table_shows_final_values_and_ranks(undisturbed, tmp_path, main):
     assert [line.split()[7] for line in lines] == ["1", "2", "3"]
     finals = [min(values(folder)[PROBLEM, "random", seed]) for seed in (0, 1)]
     (random,) = (line.split() for line in lines if " random " in line)
-    assert random[2:5] == ["2", "15", f"{sum(finals) / 2:.3g}"]
+    assert random[2:5] == ["2", "15", f"{sum(finals) / 2:.5g}"]
     assert len(results.read_table(tmp_path / "all.csv")) == 6
     code, _, err = main("bench", "table", folder, "--save", tmp_path / "nowhere" / "all.csv")
     assert (code, err.count("\n")) == (2, 1)
@@ -158,7 +158,7 @@ def test_the_table_of_the_first_evaluations(undisturbed, main):
     _, out, _ = main("bench", "table", folder, "--at", 4)
     bests = [min(values(folder)[PROBLEM, "random", seed][:4]) for seed in (0, 1)]
     (random,) = (line.split() for line in out.splitlines() if " random " in line)
-    assert random[2:5] == ["2", "4", f"{sum(bests) / 2:.3g}"]
+    assert random[2:5] == ["2", "4", f"{sum(bests) / 2:.5g}"]
     code, out, err = main("bench", "table", folder, "--at", 16)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "no run has 16 evaluations, the longest has 15" in err

@@ -13,6 +13,9 @@ from nestbo.bench.figures import numbers
 from nestbo.bench.figures.numbers import Panel, format_number, format_p
 from nestbo.bench.results import Run
 
+DIGITS = 5
+"""Of final values: methods that all find a minimum differ in the last ones."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -102,9 +105,9 @@ def as_text(runs: Sequence[Run]) -> str:
             line.method,
             str(line.runs),
             str(line.evaluations),
-            format_number(line.mean),
+            format_number(line.mean, DIGITS),
             format_number(line.error),
-            format_number(line.median),
+            format_number(line.median, DIGITS),
             f"{line.rank:g}",
             f"{line.seconds:.3g}",
             str(line.failures),

@@ -230,15 +230,15 @@ def success_probabilities(D: int, d_e: int = 20) -> Probabilities:
     )
 
 
-def format_number(value: float) -> str:
-    """Three significant digits, without an exponent where that is short.
+def format_number(value: float, digits: int = 3) -> str:
+    """So many significant digits, without an exponent where that is short.
 
-    >>> format_number(0.01234), format_number(1234.5), format_number(2.0)
-    ('0.0123', '1234', '2')
+    >>> format_number(0.01234), format_number(1234.5), format_number(2.0), format_number(-3.32237, 5)
+    ('0.0123', '1234', '2', '-3.3224')
     """
     if not math.isfinite(value) or value == 0.0:
         return f"{value:g}"
-    return f"{value:.0f}" if 1000.0 <= abs(value) < 1e6 else f"{value:.3g}"
+    return f"{value:.0f}" if 10.0**digits <= abs(value) < 1e6 else f"{value:.{digits}g}"
 
 
 def format_p(p: float) -> str:
