@@ -268,18 +268,18 @@ def test_the_largest_dimension_may_fail_as_often_as_the_rest_of_the_budget_allow
 
 
 def test_the_largest_dimension_is_given_up_soon_if_it_gains_nothing():
-    """Its tolerance begins with the schedule's and is halved with the region."""
+    """Its tolerance is the schedule's until the region is halved, then a quarter of it: that of the level before."""
     optimizer = opened(fill=True, reach=120)
     plan, reached, halvings = optimizer.state.schedule.failure_tolerance(70), len(optimizer.state.trials), []
     assert plan >= 4
     while not isinstance(optimizer.events[-1], Restarted):
         halved = optimizer.state.trust.halvings(optimizer.state.settings.limits)
-        assert tolerance(optimizer.state, 1) == max(1, plan // 2**halved)
+        assert tolerance(optimizer.state, 1) == (max(1, plan // 4) if halved else plan)
         halvings.append(halved)
         answer(optimizer, 1)
     assert halvings == sorted(halvings)
     assert set(halvings) == set(range(7))
-    assert len(optimizer.state.trials) - reached == sum(max(1, plan // 2**halved) for halved in range(7))
+    assert len(optimizer.state.trials) - reached == plan + 6 * max(1, plan // 4)
 
 
 @pytest.mark.parametrize(("gain", "enough"), [(0.0019, False), (0.0021, True)])

@@ -176,8 +176,8 @@ def tolerance(state: State, count: int) -> int:
         # Where observations are noisy, the best of them does not tell whether the region gains.
         if state.gains or state.is_last or state.noisy:
             planned = state.schedule.patient_tolerance(state.opening_left)
-        else:
-            planned = max(1, planned >> state.trust.halvings(state.settings.limits))
+        elif state.trust.halvings(state.settings.limits):
+            planned = max(1, planned // (state.settings.bins + 1))  # that of the level before
     return planned + at_once.bit_length() - 1
 
 
