@@ -3,7 +3,7 @@
 import numpy as np
 
 from nestbo.bench.results import Run
-from nestbo.bench.summary import as_text, lines
+from nestbo.bench.summary import as_markdown, as_text, lines
 
 
 def run(problem, method, seed, values):
@@ -31,3 +31,17 @@ def test_a_short_method_does_not_pull_the_others_down_unsaid():
     text = as_text([*runs, *(run(problem, "short", 0, [5.0]) for problem in "pq")])
     assert "p: rank after 1 evaluations, as many as all methods have" in text
     assert "Average rank over 2 problems: a 1.00, b 2.00\n" in text
+
+
+def test_a_page_gets_methods_by_problems():
+    """By average rank; the best mean in bold, decimals by its error, methods without a run on a problem last."""
+    runs = [run("p", "a", seed, [3.0, value]) for seed, value in enumerate((1.0, 1.02))]
+    runs += [run("q", "a", 0, [0.123456, 7.0]), run("p", "b", 0, [20.0, 9.0]), run("q", "b", 0, [2.0, 1.0])]
+    runs += [run("q", "c", 0, [0.5, 0.25])]
+    assert as_markdown(runs).splitlines() == [
+        "| method | p | q | average rank | s/suggestion |",
+        "| --- | --- | --- | --- | --- |",
+        "| `a` | **1.010 +- 0.010** (2) | **0.12346** (1) | 1.0 | 0.5 to 0.5 |",
+        "| `b` | 9 (1) | 1 (1) | 2.0 | 0.5 to 0.5 |",
+        "| `c` |  | 0.25 (1) |  | 0.5 to 0.5 |",
+    ]

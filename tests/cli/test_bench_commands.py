@@ -159,6 +159,8 @@ def test_the_table_of_the_first_evaluations(undisturbed, main):
     bests = [min(values(folder)[PROBLEM, "random", seed][:4]) for seed in (0, 1)]
     (random,) = (line.split() for line in out.splitlines() if " random " in line)
     assert random[2:5] == ["2", "4", f"{sum(bests) / 2:.5g}"]
+    _, out, _ = main("bench", "table", folder, "--at", 4, "--markdown")
+    assert sum(line.startswith("| `random` | ") for line in out.splitlines()) == 1
     code, out, err = main("bench", "table", folder, "--at", 16)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "no run has 16 evaluations, the longest has 15" in err

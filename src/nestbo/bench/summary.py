@@ -3,6 +3,7 @@
 Notation: r runs of one method on one problem, n evaluations, p problems, s methods.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from nestbo.bench.results import Run
 
 DIGITS = 5
 """Of final values: methods that all find a minimum differ in the last ones."""
+MOST_DECIMALS = 5
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,36 @@ def as_text(runs: Sequence[Run]) -> str:
     return "\n".join([*columns(table, left=2), *_short_ranks(found), *_average_ranks(runs)])
 
 
+def as_markdown(runs: Sequence[Run]) -> str:
+    """A table for a page: a row per method, best first, a column per problem, the best mean of each in bold."""
+    found = lines(runs)
+    problems = tuple(dict.fromkeys(line.problem for line in found))
+    by_cell = {(line.method, line.problem): line for line in found}
+    best = {problem: min(line.mean for line in found if line.problem == problem) for problem in problems}
+    ranked = _ranked(runs)
+    ranks = {} if ranked is None else {method: rank for rank, method in ranked[1]}
+    methods = sorted({line.method for line in found}, key=lambda method: (ranks.get(method, np.inf), method))
+    header = ("method", *problems, "average rank", "s/suggestion")
+    rows = [header, ("---",) * len(header)]
+    for method in methods:
+        own = [by_cell.get((method, problem)) for problem in problems]
+        cells = ["" if line is None else _cell(line, bold=line.mean == best[line.problem]) for line in own]
+        seconds = [line.seconds for line in own if line is not None]
+        rank = f"{ranks[method]:.1f}" if method in ranks else ""
+        rows.append((f"`{method}`", *cells, rank, f"{min(seconds):.2g} to {max(seconds):.2g}"))
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _cell(line: Line, *, bold: bool) -> str:
+    """Mean with its standard error, as many decimals as that has two digits for, and the number of runs."""
+    if line.error > 0.0:
+        decimals = min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(line.error))))
+        text = f"{line.mean:.{decimals}f} +- {line.error:.{decimals}f}"
+    else:
+        text = format_number(line.mean, DIGITS)
+    return f"{f'**{text}**' if bold else text} ({line.runs})"
+
+
 def _short_ranks(found: Sequence[Line]) -> list[str]:
     """Where methods differ in their evaluations, and ranks are of fewer than the values beside them: how many."""
     lengths: dict[str, list[int]] = {}
@@ -150,14 +182,21 @@ def columns(table: Sequence[Sequence[str]], left: int | None = None) -> list[str
     ]
 
 
-def _average_ranks(runs: Sequence[Run]) -> list[str]:
-    """Sentences about the methods that have runs on every problem, those that the rank diagram compares."""
+def _ranked(runs: Sequence[Run]) -> tuple[statistics.Ranks, list[tuple[float, str]]] | None:
+    """Average ranks of the methods that the rank diagram compares, best first; None where there is nothing to rank."""
     panels = numbers.panels(numbers.group(runs), regret=False)
     methods = numbers.rankable_methods(panels)
     if len(panels) < 2 or len(methods) < 2:
-        return []
+        return None
     ranks = statistics.average_ranks(numbers.final_scores(panels, methods))
-    order = sorted(zip(ranks.mean.tolist(), methods, strict=True))
+    return ranks, sorted(zip(ranks.mean.tolist(), methods, strict=True))
+
+
+def _average_ranks(runs: Sequence[Run]) -> list[str]:
+    """Sentences about average ranks."""
+    if (found := _ranked(runs)) is None:
+        return []
+    ranks, order = found
     difference = f"ranks that differ by less than {ranks.critical_difference:.2f} are not told apart (Nemenyi, 5 %)"
     return [
         "",

@@ -152,6 +152,7 @@ def bench_table(
     folder: Folder,
     *,
     at: At = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table for a page.")] = False,
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write every evaluation to a .csv or .parquet file."),
@@ -159,12 +160,12 @@ def bench_table(
 ) -> None:
     """Show final values, ranks and times of what there is, also while it goes on."""
     from nestbo.bench import results  # noqa: PLC0415 - slow to import
-    from nestbo.bench.summary import as_text  # noqa: PLC0415 - slow to import
+    from nestbo.bench.summary import as_markdown, as_text  # noqa: PLC0415 - slow to import
 
     runs = _runs(folder, at)
     if save is not None:
         results.write(runs, save)
-    typer.echo(as_text(runs))
+    typer.echo(as_markdown(runs) if markdown else as_text(runs))
 
 
 @bench.command("methods")
