@@ -177,7 +177,7 @@ def test_the_surrogate_knows_what_is_near_and_something_of_the_rest():
 def test_an_old_centre_stays_in_the_model():
     """Only the latest observations are searched for near ones, which bounds the cost, but the best one always stays."""
     values = [-5.0, *range(3 * POOL + 2)]
-    state = made([(-1.0, 1.0)] * 2, values, model_points=3, minimum_length=1e-9).state
+    state = made([(-1.0, 1.0)] * 2, values, model_points=3, minimum_length=1e-9, fill_budget=False).state
     assert len(state.model_y) == len(values)
     data = _data(state)
     assert data.places[0] == 0
@@ -196,7 +196,7 @@ def test_a_suggestion_never_sees_more_than_the_points_of_the_model(monkeypatch):
 
     monkeypatch.setattr(nestbo.gp.fit.Likelihood, "__init__", watched)
     for noisy in (False, True):
-        optimizer = made([(-1.0, 1.0)] * 2, range(40), model_points=15, noisy=noisy, minimum_length=1e-9)
+        optimizer = made([(-1.0, 1.0)] * 2, range(40), model_points=15, noisy=noisy, minimum_length=1e-9, fill_budget=False)
         recommended = recommend(optimizer.state)
         assert 0 <= recommended.trial < 40
     assert max(sizes) == 15

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,9 @@ CUTS = 6
 
 
 def begin(path) -> nestbo.Optimizer:
-    """A tiny run with a split and a restart in it."""
-    return nestbo.Optimizer([(-1, 1)] * 4, budget=BUDGET, rng=1, settings=SETTINGS, journal=path)
+    """A tiny run with a split and a restart in it, neither of them at its end."""
+    settings = replace(SETTINGS, fill_budget=False)
+    return nestbo.Optimizer([(-1, 1)] * 4, budget=BUDGET, rng=1, settings=settings, journal=path)
 
 
 def finish(opt: nestbo.Optimizer) -> None:
