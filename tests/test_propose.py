@@ -195,8 +195,9 @@ def test_a_suggestion_never_sees_more_than_the_points_of_the_model(monkeypatch):
         plain(self, X, y, **options)
 
     monkeypatch.setattr(nestbo.gp.fit.Likelihood, "__init__", watched)
+    endless = {"minimum_length": 1e-9, "fill_budget": False}
     for noisy in (False, True):
-        optimizer = made([(-1.0, 1.0)] * 2, range(40), model_points=15, noisy=noisy, minimum_length=1e-9, fill_budget=False)
+        optimizer = made([(-1.0, 1.0)] * 2, range(40), model_points=15, noisy=noisy, **endless)
         recommended = recommend(optimizer.state)
         assert 0 <= recommended.trial < 40
     assert max(sizes) == 15
