@@ -75,15 +75,15 @@ def test_ctrl_c_ends_everything_and_prints_the_command_to_go_on(tmp_path, number
     )
     options = ["--budget", 5, "--seed", 1, "--journal", "r 1.jsonl", "--workers", 2]
     process = started("run", "--command", "'./a b' --x", *BOX, *options, cwd=tmp_path)
-    wait_for(lambda: (tmp_path / "pid3").exists() and (tmp_path / "pid3").read_text().strip(), process)
+    pids = [tmp_path / f"pid{trial}" for trial in (2, 3)]  # in whatever order the two begin
+    wait_for(lambda: all(pid.exists() and pid.read_text().strip() for pid in pids), process)
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == code
     assert "Traceback" not in err
     assert "2 evaluations are pending, they come first when it goes on. To continue:" in err
     assert "best value   1\n" in out
-    for trial in (2, 3):
-        assert ended(int((tmp_path / f"pid{trial}").read_text()))
+    assert all(ended(int(pid.read_text())) for pid in pids)
     Optimizer.resume(tmp_path / "r 1.jsonl").close()  # nobody has the lock
 
     command = err.strip().splitlines()[-1].strip()
