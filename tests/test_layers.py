@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 LAYERS = {
     "foundations": ["_version", "errors", "rng", "threads", "buffers"],
     "mathematics": [
-        *["parameters", "bounds", "space", "embedding", "theory", "schedule", "region", "standardize"],
+        *["parameters", "bounds", "chart", "space", "embedding", "theory", "schedule", "region", "standardize"],
         *["gp.hyper", "gp.kernel", "gp.fit", "gp.posterior", "gp", "thompson"],
     ],
     "algorithm": ["settings", "events", "chain", "records", "state", "transitions", "refit", "propose"],

@@ -1,22 +1,10 @@
-"""The search space: the user's values x on one side, the cube [-1, 1]^D on the other.
+"""The search space: what the user calls parameters, and points in their values.
 
 Notation::
 
     D          number of parameters
     x  (D,)    a point as the user sees it, inside [low, high]
-    u  (D,)    the same point, normalised to [-1, 1]
-    s  (D,)    x on the scale on which it is searched: log x where `log`, else x; integers over [low-1/2, high+1/2]
-    c  (D,)    the defaults, nan where there is none
-    t  (D,)    how far s is on its way from `start` (t = 0) to an end (t = 1): s = start (1 - t) + end t
-
-Each coordinate is one of three kinds, which differ only in where they start and end:
-
-- plain (no default): start = low, end = high, t = (u + 1) / 2;
-- two-sided (a default inside): start = c, end = low for u < 0 and high for u > 0, t = |u|;
-- folded (a default at a bound): start = that bound, end = the other one whatever the sign of u, t = |u|.
-
-Integers come back from `from_unit(to_unit(x))` unchanged while `high - low <= 2**50`, with `log` while `high <= 2**44`;
-beyond that neighbours share a u, since a float64 near 1 has 53 bits. What comes out is always a whole number in bounds.
+    u  (D,)    the same point in the cube [-1, 1]^D, see `nestbo.chart`
 """
 
 import difflib
@@ -27,12 +15,13 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nestbo.bounds import checked_bounds, from_lb_ub, listed, rows_to_array, vector
+from nestbo.chart import Chart, scaled
 from nestbo.errors import SpaceError
 from nestbo.parameters import NO_CATEGORIES, Integer, Real, assign, described, number, parameter_from
 
@@ -41,29 +30,10 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 
 LOPSIDED = 0.01
 """A default closer to a bound than this share of the range squeezes one half of its coordinate into almost nothing."""
-HUGE = 1e307
-"""Differences of numbers larger than this may overflow, so they are halved first (which is exact up there)."""
 SHOWN = 4
 """How many names a message or a `repr` lists."""
 
 _log = logging.getLogger("nestbo")
-
-
-class _Chart(NamedTuple):
-    """Where each coordinate starts and ends, on the scale s and as the user sees it; each `(D,)`."""
-
-    start: FloatArray
-    left: FloatArray  # the end for u < 0
-    right: FloatArray  # the end for u >= 0
-    start_x: FloatArray
-    left_x: FloatArray
-    right_x: FloatArray
-    plain: BoolArray
-    two_sided: BoolArray
-    shrink: FloatArray  # 1/2 where a difference could overflow, else 1
-    offset: FloatArray  # low of integers, which are counted from there so that large ones keep their halves; else 0
-    log_dims: NDArray[np.intp]
-    integer_dims: NDArray[np.intp]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -183,68 +153,19 @@ class Space:
             return float(np.prod(self.high - self.low + 1.0))
 
     @cached_property
-    def _chart(self) -> _Chart:
-        low, high, c = self.low, self.high, self.default
-        log_dims = np.flatnonzero(self.is_log)
-        half = np.where(self.is_integer, 0.5, 0.0)
-        offset = np.where(self.is_integer & ~self.is_log, low, 0.0)
-        a, b = _scaled(low - offset - half, log_dims), _scaled(high - offset + half, log_dims)
-        plain, at_low, at_high = np.isnan(c), c == low, c == high
-        two_sided = ~(plain | at_low | at_high)
-        descends = two_sided | at_high
-        start = np.where(at_high, b, np.where(two_sided, _scaled(np.where(plain, high, c) - offset, log_dims), a))
-        left, right = np.where(descends, a, b), np.where(at_high, a, b)
-        return _Chart(
-            start=start,
-            left=left,
-            right=right,
-            start_x=np.where(plain, low, c),
-            left_x=np.where(descends, low, high),
-            right_x=np.where(at_high, low, high),
-            plain=plain,
-            two_sided=two_sided,
-            shrink=np.where(np.maximum(np.abs(a), np.abs(b)) > HUGE, 0.5, 1.0),
-            offset=offset,
-            log_dims=log_dims,
-            integer_dims=np.flatnonzero(self.is_integer),
-        )
+    def _chart(self) -> Chart:
+        return Chart.of(self.low, self.high, self.default, is_log=self.is_log, is_integer=self.is_integer)
 
     def from_unit(self, u: ArrayLike) -> FloatArray:
         """The user's values: `(..., D)` in [-1, 1] to `(..., D)` inside the bounds, to the last bit."""
-        chart = self._chart
-        u = np.clip(self._last_axis(u, "u"), -1.0, 1.0)  # ... x D
-        with np.errstate(over="ignore", under="ignore"):
-            t = np.where(chart.plain, 0.5 * (u + 1.0), np.abs(u))  # ... x D
-            negative = u < 0.0
-            x = chart.start * (1.0 - t) + np.where(negative, chart.left, chart.right) * t  # ... x D
-            if chart.log_dims.size:
-                x[..., chart.log_dims] = np.exp(x[..., chart.log_dims])
-        if chart.integer_dims.size:
-            x[..., chart.integer_dims] = np.rint(x[..., chart.integer_dims]) + chart.offset[chart.integer_dims]
-        # exp(log(x)) is not x, so the ends are put in by hand
-        x = np.where(t == 1.0, np.where(negative, chart.left_x, chart.right_x), x)
-        x = np.where(t == 0.0, chart.start_x, x)
-        return np.clip(x, self.low, self.high)
+        return self._chart.from_unit(self._last_axis(u, "u"))
 
     def to_unit(self, x: ArrayLike) -> FloatArray:
         """The inverse of `from_unit`, `(..., D)` to `(..., D)`; an integer becomes the middle of its share of u.
 
         A default becomes 0; of the two u of a folded coordinate this is the one that is not negative.
         """
-        chart = self._chart
-        x = np.clip(self._last_axis(x, "x"), self.low, self.high)  # ... x D
-        negative = chart.two_sided & (x < self.default)
-        end = np.where(negative, chart.left, chart.right)
-        with np.errstate(over="ignore", under="ignore"):
-            gap = end * chart.shrink - chart.start * chart.shrink
-            # bounds a few ulps apart can have the same logarithm
-            gap = np.where(gap == 0.0, 1.0, gap)
-            t = (_scaled(x - chart.offset, chart.log_dims) * chart.shrink - chart.start * chart.shrink) / gap
-        t = np.clip(t, 0.0, 1.0)
-        # exact whatever the logarithm rounds to; but an integer's bound lies half a step inside its end, unless default
-        t = np.where(~self.is_integer & (x == np.where(negative, chart.left_x, chart.right_x)), 1.0, t)
-        t = np.where(~(self.is_integer & chart.plain) & (x == chart.start_x), 0.0, t)
-        return np.where(chart.plain, 2.0 * t - 1.0, np.where(negative, -t, t)) + 0.0
+        return self._chart.to_unit(self._last_axis(x, "x"))
 
     def origin(self) -> FloatArray:
         """The point `(D,)` of u = 0: the defaults, and the middle where there is none."""
@@ -422,8 +343,8 @@ def _mention_lopsided(space: Space) -> None:
     inside = (space.default > space.low) & (space.default < space.high)
     log_dims = np.flatnonzero(space.is_log)
     with np.errstate(under="ignore"):  # halved, so that no difference overflows
-        c = 0.5 * _scaled(np.where(inside, space.default, space.high), log_dims)
-        a, b = 0.5 * _scaled(space.low, log_dims), 0.5 * _scaled(space.high, log_dims)
+        c = 0.5 * scaled(np.where(inside, space.default, space.high), log_dims)
+        a, b = 0.5 * scaled(space.low, log_dims), 0.5 * scaled(space.high, log_dims)
         lopsided = inside & (np.minimum(c - a, b - c) < LOPSIDED * (b - a))
     if lopsided.any():
         i = int(np.argmax(lopsided))
@@ -438,15 +359,6 @@ def _mention_lopsided(space: Space) -> None:
             space.low[i],
             space.high[i],
         )
-
-
-def _scaled(x: FloatArray, log_dims: NDArray[np.intp]) -> FloatArray:
-    """Logarithms in `log_dims`, the rest unchanged; `(..., D)` to `(..., D)`."""
-    if not log_dims.size:
-        return x
-    s = np.array(x)
-    s[..., log_dims] = np.log(x[..., log_dims])
-    return s
 
 
 def _positional(bounds: NDArray[Any]) -> Space:
