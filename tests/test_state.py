@@ -222,8 +222,8 @@ def test_a_region_at_the_largest_dimension_that_has_gained_is_opened_again():
     assert again.trust == TrustRegion.fresh(again.settings.limits)
     assert (again.region, again.opening_best, again.opening_left) == (before.region, 0.5, 60 - 17 - 22)
     assert list(again.model_trials) == list(range(39))
-    until(optimizer, Restarted, 0.5)
-    assert len(optimizer.state.trials) <= len(again.trials) + 7 * tolerance(again, 1)
+    answer(optimizer, 7 * tolerance(again, 1), 0.5)
+    assert isinstance(optimizer.events[-1], Restarted)
 
 
 def test_a_region_that_an_earlier_version_opened_again_is_opened_again(monkeypatch):
@@ -305,6 +305,13 @@ def test_a_region_without_room_for_another_lineage_is_not_given_up():
         patience = state.schedule.patient_tolerance(state.opening_left)
         assert patience > state.schedule.failure_tolerance(70)
         assert tolerance(state, 1) == (patience if last else state.schedule.failure_tolerance(70))
+
+
+@pytest.mark.parametrize(("left", "last"), [(69, True), (70, False)])
+def test_a_region_is_not_given_up_for_a_restart_with_fewer_evaluations_than_dimensions(left, last):
+    """A restart begins in all of them."""
+    state = replace(opened(fill=True).state, opening_left=left, opening_size=10)
+    assert state.is_last == last
 
 
 def test_a_noisy_run_stays_patient():

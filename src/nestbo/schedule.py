@@ -20,7 +20,7 @@ from nestbo.embedding import LARGEST, whole
 HALVINGS = 6
 """k = floor(log_{1/2}(L_min / L_init)) with L_init = 0.8 and L_min = 2^-7 (section 3.4 of the paper)."""
 DIRECTIONS = 3
-"""The last level tolerates at least D / 3 failures in a row, if the budget allows it."""
+"""A patient last level tolerates at least D / 3 failures in a row, if the budget allows it."""
 
 
 @dataclass(frozen=True)

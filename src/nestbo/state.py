@@ -151,8 +151,8 @@ class State:
 
     @property
     def is_last(self) -> bool:
-        """Whether too little was left, when the region was opened, for a new lineage to get as far."""
-        return self.opening_left < ROOM * self.opening_size
+        """Whether too little was left, when the region was opened, for a new lineage, which begins in all dimensions."""
+        return self.opening_left < max(ROOM * self.opening_size, self.largest_dim)
 
     @property
     def in_design(self) -> bool:
