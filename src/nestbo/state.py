@@ -151,7 +151,7 @@ class State:
 
     @property
     def is_last(self) -> bool:
-        """Whether too little was left, when the region was opened, for a new lineage, which begins in all dimensions."""
+        """Whether too little was left, when it was opened, for a new lineage, which begins in all dimensions."""
         return self.opening_left < max(ROOM * self.opening_size, self.largest_dim)
 
     @property
