@@ -59,6 +59,9 @@ class SubspaceSearch(BaseSearch):
         dim: d.
         embed: Draws a map from z (d,) to u (D,).
         through_x0: Whether the subspace goes through x0, which is then an observation at its origin.
+
+    Attributes:
+        lift: The map from z (d,) to u (D,).
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class SubspaceSearch(BaseSearch):
     ) -> None:
         through_x0 = through_x0 and x0 is not None
         super().__init__(space.with_origin(x0) if through_x0 else space, budget=budget, x0=x0)
-        self._lift = embed(space.dim, dim, stream(seed, "bench", "subspace", "embedding"))
+        self.lift = embed(space.dim, dim, stream(seed, "bench", "subspace", "embedding"))
         self._seed = seed
         self._dim = dim
         self._design: list[Array] = list(latin_hypercube(INITIAL, dim, stream(seed, "bench", "subspace", "design")))
@@ -88,7 +91,7 @@ class SubspaceSearch(BaseSearch):
     def propose(self, number: int) -> Array:
         """The point u (D,) of a trial."""
         self._out[number] = z = self._next(stream(self._seed, "bench", "subspace", "ask", number))
-        return self._lift(z)
+        return self.lift(z)
 
     def learn(self, number: int, value: float) -> None:
         """The answer of a trial; that of an x0 outside the subspace teaches nothing."""
@@ -107,7 +110,7 @@ class SubspaceSearch(BaseSearch):
                 points = maximise(improvement, self._surrogate.where_best, rng)
             found: Array
             for found in points[:ATTEMPTS]:
-                if self.is_new(self._lift(found)):
+                if self.is_new(self.lift(found)):
                     return found
         return rng.uniform(-1.0, 1.0, self._dim)
 
