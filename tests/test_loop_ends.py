@@ -10,7 +10,7 @@ import pytest
 from nestbo import Integer, Optimizer, Space, Status
 from nestbo.errors import JournalWriteError, NestboError
 from nestbo.evaluation import Task, ThisProcess
-from nestbo.events import Failed, Told
+from nestbo.events import Failed, Stopped, Told
 from nestbo.journal import Disk, Journal, read
 from scripted import FAST, Scripted, Stepwise, all_of_them, bowl, consistent, looped, newest, oldest, proposals, run
 
@@ -196,6 +196,33 @@ def test_a_full_disk_loses_no_value_that_has_arrived(tmp_path, monkeypatch):
         assert [trial.id for trial in optimizer.pending] == [4, 5, 6, 7]
         looped(optimizer, ThisProcess(Task(bowl, (), ())))
     consistent(tmp_path / "j", 12)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_ctrl_c_while_a_value_is_saved_does_not_lose_it(tmp_path, monkeypatch, saved):
+    """Neither before it is on the disk nor after: it is told again, once, before the run says that it was stopped."""
+    calls = []
+
+    class Interrupted(Disk):
+        """A disk at which somebody loses patience, once."""
+
+        def sync(self, descriptor):
+            """Sync, with Ctrl-C before or after it."""
+            if saved:
+                super().sync(descriptor)
+            calls.append(descriptor)
+            if len(calls) == 8:
+                raise KeyboardInterrupt
+            if not saved:
+                super().sync(descriptor)
+
+    monkeypatch.setattr(Journal, "disk", Interrupted())
+    result, executor = run(tmp_path / "j", all_of_them, workers=2)
+    assert result.status is Status.INTERRUPTED
+    assert result.nfev == len(executor.ended) > 0
+    events = read(tmp_path / "j")
+    assert sum(isinstance(event, Told) for event in events) == result.nfev
+    assert isinstance(events[-1], Stopped)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, ZeroDivisionError])

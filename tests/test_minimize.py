@@ -112,10 +112,14 @@ def test_the_function_may_write_to_its_point():
         ({"workers": 2, "fun": lambda x: x}, "fun cannot be sent to worker processes .* top of a module"),
         ({"max_time": -1.0}, "max_time must be a number of at least 0, got -1.0: give"),
         ({"max_time": math.nan}, "max_time must be a number of at least 0, got nan: give"),
-        ({"target": "low"}, "target must be a number, got 'low': give"),
+        ({"target": "low"}, "target must be a finite number, got 'low': give"),
         ({"settings": 3}, "settings must be a nestbo.Settings, got int: write"),
         ({"known": 3}, "known must be a pair"),
         ({"known": ([[0.0] * 8], [1.0, 2.0])}, "known has 1 points and 2 values: give one value per point"),
+        ({"target": math.inf}, "target must be a finite number, got inf: give"),
+        ({"target": 10**400}, "target must be a finite number, got 1000.*: give"),
+        ({"known": ([[0.0] * 8], ["1.0"])}, "a known value must be one real number, got '1.0': give a float"),
+        ({"known": ([[0.0] * 8], [1j])}, "a known value must be one real number, got 1j: give a float"),
         ({"known": ([[9.0] * 8], [1.0])}, "parameter 0 = 9.0 is outside"),
         ({"x0": [0.0]}, r"x0 must have shape \(8,\), got \(1,\): give"),
     ],
@@ -358,6 +362,22 @@ def test_known_evaluations_are_completed_on_resume(tmp_path):
         assert [known.value for known in optimizer.state.known] == y
 
 
+def test_other_known_evaluations_than_recorded_are_refused(tmp_path):
+    """Rather than left out in silence; none at all, or fewer, are fine."""
+    path = tmp_path / "run.jsonl"
+    X, y = [[0.1] * 8, [0.2] * 8], [1.0, 2.0]
+    run(known=(X, y), journal=path, budget=3)
+    for other, message in [
+        ((X, [1.0, 3.0]), "other known evaluations .one has the value 2, now it is 3.: give the same ones or none"),
+        (([[0.1] * 8, [0.3] * 8], y), "other known evaluations"),
+        (([*X, [0.3] * 8], [*y, 0.0]), "has begun with 2 known evaluations, 1 more are given now: .* leave them out"),
+    ]:
+        with pytest.raises(JournalMismatch, match=message):
+            run(known=other, journal=path, budget=5)
+    assert run(known=(X[:1], y[:1]), journal=path, budget=4).nfev == 4
+    assert run(journal=path, budget=5).nfev == 5
+
+
 def test_a_journal_of_another_problem_is_refused(tmp_path):
     """The message says what differs first."""
     path = tmp_path / "run.jsonl"
@@ -381,7 +401,7 @@ def test_when_the_disk_is_full_the_result_is_in_the_error(tmp_path, monkeypatch)
 
     def full(self, event):
         calls.append(event)
-        if len(calls) == 12:
+        if len(calls) >= 12:
             raise JournalWriteError("the disk is full: make room")
         append(self, event)
 

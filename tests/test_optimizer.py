@@ -18,8 +18,9 @@ from nestbo.errors import (
     SpaceError,
     TrialError,
 )
-from nestbo.events import Asked, Restarted
+from nestbo.events import Asked, Failed, Restarted, Told
 from nestbo.journal import Journal, read
+from nestbo.optimizer import add_known
 
 FAST = Settings(max_candidates=200, fit_iterations=10)
 
@@ -58,6 +59,11 @@ WRONG_ARGUMENTS = [
     ({"settings": {"bins": 3}}, SettingsError, "settings must be a nestbo.Settings, got dict: write"),
     ({"x0": [0.0, 0.0, 5.0]}, SpaceError, r"x0: parameter 2 = 5.0 is outside \[0.0, 1.0\]: move"),
     ({"x0": [0.0]}, SpaceError, r"x0 must have shape \(3,\), got \(1,\): give"),
+    ({"bounds": np.ones((3, 2)) * 1j}, SpaceError, "low of parameter 0 must be a number"),
+    ({"budget": True}, SettingsError, "budget must be an integer, got True: pass"),
+    ({"rng": True}, SettingsError, "rng must be None, an integer or a numpy.random.Generator, got bool: pass"),
+    ({"noisy": "no"}, SettingsError, "noisy must be True or False, got 'no': write"),
+    ({"target": 0.5}, SettingsError, "target is a name for what is minimised, got 0.5: leave it out"),
 ]
 
 
@@ -146,7 +152,17 @@ def test_asking_past_the_budget_is_refused():
     assert optimizer.ask().id == 5
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, "2"])
+def test_what_may_be_asked_for_includes_what_is_handed_out_again(tmp_path):
+    """After a resume the trials that were out come first, and the message counts them."""
+    with made(budget=3, journal=tmp_path / "j") as optimizer:
+        optimizer.ask_many(2)
+    with Optimizer.resume(tmp_path / "j") as optimizer:
+        with pytest.raises(BudgetExhausted, match=r"2 of 3 evaluations .*, 4 more were asked for: ask for at most 3"):
+            optimizer.ask_many(4)
+        assert [trial.id for trial in optimizer.ask_many(3)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", True])
 def test_a_wrong_count_is_refused(count):
     """The message says what was given."""
     optimizer = made()
@@ -174,6 +190,41 @@ def test_wrong_attributes_are_refused():
     with pytest.raises(SettingsError, match="attributes must be a dictionary, got str: write"):
         optimizer.tell(trial, 1.0, attributes="hot")
     assert optimizer.state is before
+
+
+@pytest.mark.parametrize("seconds", ["1.2", True, math.nan, -1.0, 1j])
+def test_wrong_seconds_are_refused(seconds, tmp_path):
+    """Nothing is written that could not be read again."""
+    with made(journal=tmp_path / "j") as optimizer:
+        trial = optimizer.ask()
+        with pytest.raises(SettingsError, match=r"seconds must be a number from 0, got .*: give one"):
+            optimizer.tell(trial, 1.0, seconds=seconds)
+        optimizer.tell(trial, 1.0, seconds=np.float32(0.5))
+    with Optimizer.resume(tmp_path / "j") as optimizer:
+        assert optimizer.state.outcomes[0].seconds == 0.5
+
+
+def test_a_worker_may_be_a_number(tmp_path):
+    """A process's is natural to give; it is recorded as text."""
+    with made(journal=tmp_path / "j") as optimizer:
+        optimizer.tell(optimizer.ask(), 1.0, worker=17)
+        optimizer.fail(optimizer.ask(), worker=18)
+    assert [event.worker for event in read(tmp_path / "j") if isinstance(event, Told | Failed)] == ["17", "18"]
+
+
+@pytest.mark.parametrize("status", ["done", 99, True, None])
+def test_a_wrong_status_is_refused(status):
+    """The message has those there are."""
+    with pytest.raises(SettingsError, match=r"a status says why a run ended, got .*: choose one of Status\.BUDGET"):
+        made().stop(status, "why")
+
+
+@pytest.mark.parametrize("journal", [5, True, "a\0b", b"run"])
+def test_a_journal_is_a_path(journal):
+    """Anything else is refused with what to give."""
+    for use in (lambda: made(journal=journal), lambda: Optimizer.resume(journal)):
+        with pytest.raises(SettingsError, match=r"a journal is a file, got .*: give its path"):
+            use()
 
 
 def test_trials_know_their_point():
@@ -254,6 +305,14 @@ def test_known_evaluations_count_and_the_best_is_the_origin():
     assert np.array_equal(result.x, [0.25, 0.5, -0.75])
 
 
+def test_a_lopsided_origin_is_mentioned_once(caplog):
+    """However often the best known evaluation changes, and not again when the run is continued."""
+    optimizer = made(3)
+    add_known(optimizer, [([0.999, 0.0, 0.0], float(-i)) for i in range(5)])
+    assert len(caplog.records) == 1
+    assert "1 of 3 defaults are within 1% of a bound" in caplog.text
+
+
 def test_x0_stays_the_origin_beside_known_evaluations():
     """The user's word counts more; x0 is the first trial, unless its value is known."""
     optimizer = made(3, x0=[0.1, 0.2, 0.3])
@@ -280,7 +339,7 @@ def test_known_evaluations_come_before_the_first_ask():
         ([0.0, 0.0, 2.0], 1.0, "parameter 2 = 2.0 is outside"),
         ([0.0], 1.0, r"must have shape \(3,\), got \(1,\)"),
         ([0.0, 0.0, 0.0], math.nan, "a known value must be finite, got nan: leave"),
-        ([0.0, 0.0, 0.0], "low", "got str 'low'"),
+        ([0.0, 0.0, 0.0], "low", "a known value must be one real number, got 'low': give a float"),
     ],
 )
 def test_wrong_known_evaluations_are_refused(x, value, message):

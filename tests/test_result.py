@@ -1,6 +1,8 @@
 """Results: scipy's names, every evaluation, and a form that can be read."""
 
+import copy
 import math
+import pickle
 import sys
 
 import numpy as np
@@ -104,6 +106,32 @@ def test_as_a_table():
     assert frame["seconds"].tolist() == [0.5] * 3
     assert np.array_equal(frame[["lr", "layers"]].to_numpy(), result.points)
     assert list(finished([(0, 1)] * 2, [1.0]).to_frame().columns)[-2:] == ["x0", "x1"]
+
+
+def test_attributes_can_be_read_again():
+    """In order of completion, and as columns of the table, empty where there are none."""
+    optimizer = Optimizer([(0.0, 1.0)] * 2, budget=3, rng=0, settings=FAST)
+    for attributes in ({"operator": "A", "value": 2}, None, {"operator": "B"}):
+        optimizer.tell(optimizer.ask(), 1.0, attributes=attributes)
+    result = optimizer.result()
+    assert result.attributes == [{"operator": "A", "value": 2}, {}, {"operator": "B"}]
+    pytest.importorskip("pandas")
+    frame = result.to_frame()
+    assert list(frame.columns)[-4:] == ["x0", "x1", "attributes_operator", "attributes_value"]
+    assert frame["attributes_operator"].fillna("").tolist() == ["A", "", "B"]
+
+
+@pytest.mark.parametrize("copied", [lambda result: pickle.loads(pickle.dumps(result)), copy.deepcopy])  # noqa: S301
+def test_a_result_can_be_sent_elsewhere(copied):
+    """With all its evaluations, also while some are out."""
+    optimizer = Optimizer([(0.0, 1.0)] * 2, budget=6, rng=0, settings=FAST, noisy=True)
+    trials = optimizer.ask_many(4, synchronous=True)
+    optimizer.tell(trials[0], 1.0, attributes={"a": 1})
+    result = optimizer.result()
+    other = copied(result)
+    assert repr(other) == repr(result)
+    assert np.array_equal(other.points, result.points)
+    assert other.attributes == result.attributes
 
 
 def test_a_parameter_called_value_keeps_its_own_column():

@@ -42,7 +42,7 @@ def digest(state):
         *(state.seed, state.budget, state.noisy, state.trust, state.asks, state.due, state.stopped, state.fits),
         *(state.design_asked, state.design_left, state.failures, state.failures_in_row, state.best, state.best_value),
         *(len(state.tried), state.model_best, state.design_best),
-        *(state.opening_best, state.opening_left, state.opening_size),
+        *(state.opening_best, state.opening_trials, state.opening_left, state.opening_size),
         *(list(state.pending), sorted(state.held), list(state.model_trials)),
         [(e.bin.tobytes(), e.sign.tobytes()) for e in state.embeddings],
         [(t.region, t.z.tobytes(), t.design, t.tolerance, t.margin, t.incumbent, t.batch) for t in state.trials],
@@ -226,6 +226,25 @@ def test_a_region_at_the_largest_dimension_that_has_gained_is_opened_again():
     assert isinstance(optimizer.events[-1], Restarted)
 
 
+def test_results_from_before_a_region_was_opened_again_are_not_counted_in_it():
+    """They belong to its end; they enter the model."""
+    optimizer = barren(budget=200, options={"fill_budget": True})
+    answer(optimizer, 17)
+    answer(optimizer, 1, 0.5)
+    opened, late = optimizer.state.opening_trials, optimizer.ask_many(3)
+    while optimizer.state.opening_trials == opened:
+        answer(optimizer, 1, 0.5)
+    again = optimizer.state
+    assert again.region == again.trials[late[0].id].region
+    assert again.trust == TrustRegion.fresh(again.settings.limits)
+    for trial in late:
+        optimizer.tell(trial, 0.5)
+    assert optimizer.state.trust == again.trust
+    assert len(optimizer.state.model_y) == len(again.model_y) + 3
+    answer(optimizer, 1, 0.5)
+    assert optimizer.state.trust != again.trust
+
+
 def test_a_region_that_an_earlier_version_opened_again_is_opened_again(monkeypatch):
     """Its journal goes on where this version would have begun afresh, so that the run can be continued."""
     with monkeypatch.context() as earlier:
@@ -366,6 +385,21 @@ def test_a_late_design_point_moves_nothing_either():
     optimizer.tell(late, -100.0)
     assert optimizer.state.trust == trust
     assert optimizer.state.model_best == -100.0
+
+
+def test_a_late_design_point_is_a_gain():
+    """What the design had found is what it was when it was complete, also if the region was opened since."""
+    optimizer = barren()
+    late = optimizer.ask()
+    answer(optimizer, 10)
+    while optimizer.state.target_dim < 4:
+        answer(optimizer, 1)
+    before = optimizer.state
+    optimizer.tell(late, -100.0)
+    after = optimizer.state
+    assert (after.design_best, after.opening_best) == (before.design_best, before.opening_best) == (1.0, 1.0)
+    assert after.gains
+    assert not before.gains
 
 
 def test_a_result_from_before_a_split_enters_model_and_best_but_not_the_counters():

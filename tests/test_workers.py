@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -161,7 +162,7 @@ def both_ready(workers):
     for trial in range(2):
         workers.submit(trial, ("value", 0.0))
     while workers.running:
-        workers.wait()
+        list(workers.wait())
 
 
 def waiting_for(condition, seconds=30.0):
@@ -229,17 +230,34 @@ def test_an_evaluation_that_takes_too_long_is_given_up_with_what_it_started(tmp_
 def test_a_wait_can_be_short_and_results_come_as_they_are_there():
     """Nobody waits for the slowest; exceptions come after values that are there too."""
     with pool(2) as workers:
-        assert workers.wait() == []
+        assert list(workers.wait()) == []
         both_ready(workers)
         workers.submit(0, ("sleep", 0.8))
         workers.submit(1, ("sleep", 0.0))
         assert [outcome.trial for outcome in workers.wait()] == [1]
-        assert workers.wait(timeout=0.05) == []
+        assert list(workers.wait(timeout=0.05)) == []
         assert (workers.free, workers.running) == (1, 1)
         workers.submit(2, ("raise", ValueError()))
         time.sleep(1.5)
-        outcomes = workers.wait()
+        outcomes = list(workers.wait())
         assert [(type(outcome), outcome.trial) for outcome in outcomes] == [(Value, 0), (Raised, 2)]
+
+
+def test_a_value_that_is_there_is_not_lost_with_what_goes_wrong_after_it(monkeypatch):
+    """Another worker has died and cannot be replaced: the value comes first, then the error."""
+    with pool(2) as workers:
+        both_ready(workers)
+        first, second = workers._workers
+        workers.submit(0, ("value", 3.0))
+        workers.submit(1, ("exit", 3))
+        assert first.trial == 0
+        second.process.join()
+        assert first.connection.poll(30)
+        monkeypatch.setattr(workers, "_started", lambda _: (_ for _ in ()).throw(SettingsError("no room")))
+        arrived = deque()
+        with pytest.raises(SettingsError, match="no room"):
+            arrived.extend(workers.wait())
+        assert [outcome.value for outcome in arrived] == [3.0]
 
 
 def test_a_worker_that_dies_while_it_is_idle_is_replaced():
@@ -256,9 +274,9 @@ def test_workers_that_are_idle_leave_by_themselves_and_no_other_is_left(tmp_path
     """Closing ends all of them, quickly, and those that were evaluating with all that they started."""
     with pool(3) as workers:
         workers.submit(0, ("value", 1.0))
-        workers.wait()
+        assert [outcome.value for outcome in workers.wait()] == [1.0]
         workers.submit(1, ("child", str(tmp_path / "pid")))
-        waiting_for(lambda: workers.wait(timeout=0.05) == [] and (tmp_path / "pid").exists())
+        waiting_for(lambda: list(workers.wait(timeout=0.05)) == [] and (tmp_path / "pid").exists())
         members = [(worker.process, worker.ready and worker.trial is None) for worker in workers._workers]
         pids = [process.pid for process, _ in members] + [int((tmp_path / "pid").read_text(encoding="utf-8"))]
         began = time.monotonic()

@@ -57,13 +57,15 @@ def encode(event: Event, number: int) -> bytes:
 
     Raises:
         ValueError: It holds a number that is not finite, or goes round in circles.
-        TypeError: It holds something that JSON does not know.
+        TypeError: It holds something that JSON does not know, or that does not belong there.
     """
     record: dict[str, Any] = {"n": number, "event": type(event).__name__}
     if isinstance(event, Opened):
         record["format"] = FORMAT
+    readers = _READERS[type(event)]
     for field in fields(event):
         record[field.name] = _plain(getattr(event, field.name), field.name)
+        readers[field.name](record[field.name])  # what could not be read again must not be written
     try:
         body = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()[:-1]
     except RecursionError:

@@ -12,7 +12,6 @@ Notation:
 An embedding *is* the two vectors: `lift(z) = sign * z[..., bin]`. No D x d matrix is ever built.
 """
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeAlias
@@ -20,6 +19,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nestbo.checks import whole
 from nestbo.errors import SettingsError
 
 RandomLike: TypeAlias = (
@@ -36,23 +36,6 @@ RandomLike: TypeAlias = (
 
 LARGEST = int(np.iinfo(np.int32).max)
 """Largest D and d: bins are stored as 32-bit integers."""
-
-
-def whole(name: str, value: SupportsIndex, least: int, most: int | None = None) -> int:
-    """The integer `value`, checked to lie in `least..most`; `name` is what the error calls it.
-
-    >>> whole("d", 3, least=1)
-    3
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise SettingsError(f"{name} must be an integer, got {value!r}: pass a whole number") from None
-    if number < least:
-        raise SettingsError(f"{name} must be at least {least}, got {number}: choose a larger one")
-    if most is not None and number > most:
-        raise SettingsError(f"{name} must be at most {most}, got {number}: choose a smaller one")
-    return number
 
 
 @dataclass(frozen=True, eq=False)

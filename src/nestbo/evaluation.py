@@ -7,7 +7,7 @@ is the simplest one.
 import pickle
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -140,8 +140,11 @@ class Evaluator(Protocol):
     def submit(self, trial: int, point: Any) -> None:
         """Begin an evaluation."""
 
-    def wait(self) -> list[Outcome]:
-        """Wait until there are outcomes, in the order in which they came, or more room; a `Raised` comes last."""
+    def wait(self) -> Iterable[Outcome]:
+        """Wait until there are outcomes, in the order in which they came, or more room; a `Raised` comes last.
+
+        One that has been yielded is safe from whatever is raised after it.
+        """
 
     def __enter__(self) -> Self: ...
 

@@ -9,12 +9,13 @@ import numpy as np
 import scipy
 
 from nestbo._version import __version__
-from nestbo.embedding import whole
+from nestbo.checks import whole
 from nestbo.errors import JournalMismatch, SettingsError
 from nestbo.events import Opened
 from nestbo.rng import seed_from
 from nestbo.settings import Settings
 from nestbo.space import Space
+from nestbo.threads import blas_kernels
 
 
 def header(
@@ -27,12 +28,17 @@ def header(
     target: str | None,
 ) -> Opened:
     """The event that begins a run; everything is checked here."""
+    if target is not None and not isinstance(target, str):
+        raise SettingsError(
+            f"target is a name for what is minimised, got {target!r:.60}: leave it out; the value at which to stop is "
+            "an argument of minimize"
+        )
     return Opened(
         seed=seed_from(rng),
         budget=whole("budget", budget, least=1),
         space=space.describe(),
         settings=checked_settings(settings).describe(),
-        noisy=bool(noisy),
+        noisy=checked_noisy(noisy),
         versions=versions(),
         target=target,
         time=time.time(),
@@ -48,6 +54,13 @@ def checked_settings(settings: Settings | None) -> Settings:
     return settings
 
 
+def checked_noisy(noisy: object) -> bool:
+    """Whether evaluations are noisy, as a bool."""
+    if isinstance(noisy, bool | np.bool_):
+        return bool(noisy)
+    raise SettingsError(f"noisy must be True or False, got {noisy!r:.60}: write noisy=True")
+
+
 def versions() -> dict[str, str]:
     """What the last bit of a run depends on."""
     return {
@@ -56,6 +69,7 @@ def versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
+        "kernels": blas_kernels(),
     }
 
 

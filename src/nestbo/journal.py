@@ -108,7 +108,7 @@ class Journal:
     @classmethod
     def create(cls, path: str | Path) -> Self:
         """A new journal. The file must not exist, be empty, or hold no more than a torn first line."""
-        path = Path(path)
+        path = checked_path(path)
         with _all_or_nothing(f"the journal {path} cannot be created", "choose a file that can be written") as undo:
             lock = Lock(path)
             undo.callback(lock.release)
@@ -122,7 +122,7 @@ class Journal:
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, list[Event]]:
         """An existing journal, to be continued, and its events. A torn last line is cut off."""
-        path = Path(path)
+        path = checked_path(path)
         if not path.is_file():
             raise JournalError(f"there is no journal {path}: check the name")
         problem, advice = f"the journal {path} cannot be opened for writing", "check its permissions, or copy it"
@@ -215,10 +215,18 @@ def _all_or_nothing(problem: str, advice: str) -> Iterator[contextlib.ExitStack]
         undo.pop_all()
 
 
+def checked_path(path: object) -> Path:
+    """Where a journal is, as a path."""
+    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if isinstance(name, str) and "\0" not in name:
+        return Path(name)
+    raise SettingsError(f"a journal is a file, got {path!r:.60}: give its path")
+
+
 def recorded(path: str | Path) -> bool:
     """Whether the file exists and holds at least one complete line."""
     try:
-        return b"\n" in Journal.disk.read(Path(path))
+        return b"\n" in Journal.disk.read(checked_path(path))
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -229,7 +237,7 @@ def recorded(path: str | Path) -> bool:
 
 def read(path: str | Path) -> list[Event]:
     """The events of a journal, without locking or changing it: for looking at a run, also while it goes on."""
-    return _read(Path(path))[0]
+    return _read(checked_path(path))[0]
 
 
 def replay(events: Iterable[Event], path: str | Path) -> State:

@@ -83,11 +83,13 @@ class Loop:
         except BaseException as error:
             while self.arrived:
                 outcome = self.arrived.popleft()
-                if isinstance(outcome, Value | Failure):
+                # The first one may have been told, all but its leaving the queue.
+                if isinstance(outcome, Value | Failure) and outcome.trial in self.optimizer.state.pending:
                     try:
                         self._tell(outcome)
                     except NestboError as unsaved:  # a full disk: the note says the value
-                        error.add_note(str(unsaved))
+                        if str(unsaved) != str(error):
+                            error.add_note(str(unsaved))
             raise
 
     def _loop(self) -> End | None:
@@ -104,7 +106,7 @@ class Loop:
             end = self._take()
             if end is not None:
                 while self.arrived:
-                    self._tell(self.arrived.popleft())
+                    self._tell_first()
                 return end
 
     def _begin(self) -> End | None:
@@ -152,13 +154,18 @@ class Loop:
             return None
         if isinstance(self.arrived[-1], Raised):
             while True:
-                self._tell(self.arrived.popleft())
-        self._tell(outcome := self.arrived.popleft())
-        if isinstance(outcome, Lost):
+                self._tell_first()
+        if isinstance(self._tell_first(), Lost):
             return None
         self._show()
         called_back = self._called_back()
         return self._reached() or self._failing() or called_back
+
+    def _tell_first(self) -> Outcome:
+        """Tell the outcome that came first. Only then does it leave the queue: Ctrl-C in between loses nothing."""
+        outcome = self.arrived[0]
+        self._tell(outcome)
+        return self.arrived.popleft()
 
     def _tell(self, outcome: Outcome) -> None:
         """One outcome, told, failed or raised."""

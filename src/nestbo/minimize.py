@@ -4,20 +4,21 @@ import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nestbo.embedding import whole
+from nestbo.checks import whole
 from nestbo.errors import JournalWriteError, SettingsError
 from nestbo.evaluation import Evaluator, Task, ThisProcess
 from nestbo.executors import Futures, Mapped
-from nestbo.header import checked_settings
+from nestbo.header import checked_noisy, checked_settings
 from nestbo.journal import recorded
 from nestbo.loop import Loop
-from nestbo.optimizer import Optimizer
+from nestbo.optimizer import Optimizer, add_known
 from nestbo.progress import ProgressLine
 from nestbo.result import Result
 from nestbo.rng import seed_from
@@ -92,7 +93,7 @@ def minimize(
     batch = None if batch_size is None else whole("batch_size", batch_size, least=1)
     seconds = math.inf if max_time is None else _number("max_time", max_time, least=0.0)
     patience = math.inf if timeout is None else _number("timeout", timeout, least=SHORTEST)
-    goal = -math.inf if target is None else _number("target", target, least=-math.inf)
+    goal = -math.inf if target is None else _number("target", target, finite=True)
     # Like scipy, which takes a single argument for a tuple of one.
     task = Task(fun, args if isinstance(args, tuple) else (args,), catch if isinstance(catch, tuple) else (catch,))
     place = _place(task, workers, max_pending=max_pending, batch=batch, timeout=patience)
@@ -168,7 +169,7 @@ def _open(
             bounds, budget=budget, rng=rng, settings=settings, journal=journal, noisy=noisy, x0=x0, target=name
         )
         try:
-            _add(optimizer, pairs)
+            add_known(optimizer, pairs)
         except BaseException:
             optimizer.close()
             raise
@@ -179,23 +180,16 @@ def _open(
         expected = {
             "space": space.describe(),
             "settings": checked_settings(settings).describe(),
-            "noisy": bool(noisy),
+            "noisy": checked_noisy(noisy),
             "seed": optimizer.seed if rng is None else seed_from(rng),
         }
         optimizer.must_match(expected, target=name)
+        add_known(optimizer, pairs)
         optimizer.extend(budget)
-        _add(optimizer, pairs)
     except BaseException:
         optimizer.close()
         raise
     return optimizer
-
-
-def _add(optimizer: Optimizer, pairs: list[tuple[Any, float]]) -> None:
-    """Add known evaluations, but for those that were added before the run was interrupted."""
-    if not len(optimizer.state.trials):
-        for x, value in pairs[len(optimizer.state.known) :]:
-            optimizer.add(x, value)
 
 
 def _name(fun: Callable[..., float]) -> str:
@@ -204,13 +198,13 @@ def _name(fun: Callable[..., float]) -> str:
     return f"{'__main__' if module == '__mp_main__' else module}:{getattr(fun, '__qualname__', type(fun).__name__)}"
 
 
-def _pairs(known: tuple[Sequence[Any] | ArrayLike, ArrayLike] | None) -> list[tuple[Any, float]]:
+def _pairs(known: Any) -> list[tuple[Any, Any]]:
     """Known evaluations, one by one."""
     if known is None:
         return []
     try:
         points, values = known
-        points, values = list(points), list(np.asarray(values, dtype=np.float64))  # type: ignore[arg-type]
+        points, values = list(points), list(values)
     except (TypeError, ValueError) as error:
         raise SettingsError(f"known must be a pair (points, values), got {error}: write known=(X, y)") from error
     if len(points) != len(values):
@@ -228,8 +222,11 @@ def _check(fun: object, catch: object, callback: object) -> None:
         raise SettingsError(f"catch must be exception types, got {catch!r}: write catch=(ValueError,)")
 
 
-def _number(name: str, value: object, *, least: float) -> float:
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) >= least:
-        return float(value)
-    at_least = "" if least == -math.inf else f" of at least {least:g}"
-    raise SettingsError(f"{name} must be a number{at_least}, got {value!r}: give one, or leave it out")
+def _number(name: str, value: object, *, least: float = -math.inf, finite: bool = False) -> float:
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            number = float(value)
+            if number >= least and (math.isfinite(number) or not finite):
+                return number
+    kind = "finite number" if finite else f"number of at least {least:g}"
+    raise SettingsError(f"{name} must be a {kind}, got {value!r:.60}: give one, or leave it out")

@@ -6,9 +6,10 @@ An event that cannot be applied is never written; one that cannot be written is 
 
 import logging
 import math
+import numbers
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,9 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nestbo.chain import first_region, next_region
-from nestbo.embedding import whole
+from nestbo.checks import whole
 from nestbo.errors import (
     BudgetExhausted,
+    JournalMismatch,
     JournalWriteError,
     NestboError,
     ObjectiveError,
@@ -31,7 +33,7 @@ from nestbo.events import Added, Asked, Event, Extended, Failed, Opened, Restart
 from nestbo.header import changed_versions, header, must_match
 from nestbo.journal import Journal, replay
 from nestbo.propose import propose_or_grow, recommend, tolerance
-from nestbo.result import Result, Status, result_of
+from nestbo.result import Result, Status, result_of, status_of
 from nestbo.settings import Settings
 from nestbo.space import Space
 from nestbo.state import State
@@ -53,7 +55,7 @@ class Optimizer:
         journal: Path of a new file that records the run; continue one with `Optimizer.resume`.
         noisy: Whether equal points may give different values.
         x0: The current setting: the first trial, and the origin of the search.
-        target: A name for what is minimised, recorded in the journal.
+        target: A name for what is minimised, recorded in the journal. (The target of `minimize` is a value.)
 
     All methods may be called from several threads.
 
@@ -203,6 +205,12 @@ class Optimizer:
         """
         count = whole("count", count, least=1)
         with self._lock:
+            if count > (left := self.remaining):
+                advice = f"ask for at most {left}" if left else "tell what is pending, or extend the budget"
+                raise BudgetExhausted(
+                    f"{len(self.state.trials)} of {self.budget} evaluations have been handed out, {count} more were "
+                    f"asked for: {advice}"
+                )
             missing = count - len(self._unclaimed)
             if missing > 0:
                 self._unclaimed.update(dict.fromkeys(self._propose(missing, synchronous=synchronous)))
@@ -264,9 +272,7 @@ class Optimizer:
 
         The best of them becomes the origin of the search, unless x0 or defaults say otherwise.
         """
-        value = checked_value(value)
-        if not math.isfinite(value):
-            raise ObjectiveError(f"a known value must be finite, got {value}: leave failed evaluations out")
+        value = _known_value(value)
         with self._lock:
             self._emit(Added(self.space.as_array(x), value, time.time()))
 
@@ -282,9 +288,9 @@ class Optimizer:
     def stop(self, status: Status, message: str) -> None:
         """Record why the run ended. It goes on if anybody asks or tells again."""
         with self._lock:
-            stopped = self.state.stopped
-            if stopped is None or (stopped.status, stopped.message) != (int(status), message):
-                self._emit(Stopped(int(status), message, time.time()))
+            stopped, why = self.state.stopped, (int(status_of(status)), str(message))
+            if stopped is None or (stopped.status, stopped.message) != why:
+                self._emit(Stopped(*why, time.time()))
 
     def result(self) -> Result:
         """What was found so far."""
@@ -310,14 +316,7 @@ class Optimizer:
 
     def _propose(self, count: int, *, synchronous: bool) -> range:
         """Compute, journal and adopt `count` new trials."""
-        state, first = self.state, len(self.state.trials)
-        if first + count > state.budget:
-            left = state.budget - first
-            raise BudgetExhausted(
-                f"{first} of {state.budget} evaluations have been handed out, {count} more were asked for: "
-                + (f"ask for at most {left}" if left else "tell what is pending, or extend the budget")
-            )
-        began = time.perf_counter()
+        began, first = time.perf_counter(), len(self.state.trials)
         self._settle()
         state, suggestion = propose_or_grow(self.state, count, self._grow)
         self._emit(
@@ -386,8 +385,54 @@ class Optimizer:
         self._state = new
 
 
+def add_known(optimizer: Optimizer, pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Add evaluations from before a run, but for those that were added before it was interrupted.
+
+    Raises:
+        JournalMismatch: The run has begun with others.
+    """
+    recorded, space = list(optimizer.state.known), optimizer.space
+    for known, (x, given) in zip(recorded, pairs, strict=False):
+        value = _known_value(given)
+        if known.value != value or not np.array_equal(known.x, space.as_array(x)):
+            raise JournalMismatch(
+                f"the journal was recorded with other known evaluations (one has the value {known.value:g}, now it is "
+                f"{value:g}): give the same ones or none, or use a new journal"
+            )
+    new = pairs[len(recorded) :]
+    if new and len(optimizer.state.trials):
+        raise JournalMismatch(
+            f"the run has begun with {len(recorded)} known evaluations, {len(new)} more are given now: known ones are "
+            "added before the first; leave them out, or use a new journal"
+        )
+    for x, value in new:
+        optimizer.add(x, value)
+    if new and not optimizer.state.origin_chosen:
+        optimizer.space.mention_lopsided()
+
+
+def _known_value(value: object) -> float:
+    """The value of an evaluation from before a run."""
+    try:
+        known = checked_value(value)
+    except ObjectiveError:
+        raise ObjectiveError(f"a known value must be one real number, got {value!r:.60}: give a float") from None
+    if not math.isfinite(known):
+        raise ObjectiveError(f"a known value must be finite, got {known}: leave failed evaluations out")
+    return known
+
+
 def _about(seconds: float | None, worker: str | None, attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is recorded beside an answer."""
+    if seconds is not None:
+        if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real) or not 0.0 <= seconds < math.inf:
+            raise SettingsError(f"seconds must be a number from 0, got {seconds!r:.60}: give one, or leave it out")
+        seconds = float(seconds)
     if attributes is not None and not isinstance(attributes, Mapping):
         raise SettingsError(f"attributes must be a dictionary, got {type(attributes).__name__}: write {{name: value}}")
-    return {"seconds": seconds, "worker": worker, "attributes": dict(attributes or {}), "time": time.time()}
+    return {
+        "seconds": seconds,
+        "worker": None if worker is None else str(worker),
+        "attributes": dict(attributes or {}),
+        "time": time.time(),
+    }

@@ -78,7 +78,7 @@ class Integer:
 
 def number(value: Any, what: str) -> float:
     """A user's number as a float, not necessarily finite."""
-    if not isinstance(value, str | bytes | bool | np.bool_) and getattr(value, "ndim", 0) == 0:
+    if not isinstance(value, str | bytes | bool | np.bool_ | complex) and getattr(value, "ndim", 0) == 0:
         try:
             return float(value) + 0.0
         except OverflowError:

@@ -47,6 +47,8 @@ POOL = 10
 """The observations of a full model are chosen from this many times as many of the latest ones: that bounds the cost."""
 NEAR = 0.75
 """Share of a full model that is the nearest observations; the others are spread over all distances, for the trend."""
+CANDIDATES_EACH = 10
+"""For each point that is asked for there are at least so many candidates."""
 FRESH_EMBEDDINGS = 10
 """Under a cap on the target dimension, embeddings that are tried in a row in search of a point that is new."""
 
@@ -143,7 +145,10 @@ def propose(state: State, count: int, *, number: int | None = None) -> Suggestio
         low,
         high,
         rng,
-        count=min(state.settings.candidates_per_dim * state.target_dim, state.settings.max_candidates),
+        count=max(
+            min(state.settings.candidates_per_dim * state.target_dim, state.settings.max_candidates),
+            CANDIDATES_EACH * count,
+        ),
         moving=state.settings.moving_coordinates,
     )
     draws = posterior.draw(points, rng, count=count)  # q x m

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nestbo.errors import JournalDamaged, NestboError
+from nestbo.errors import JournalDamaged, NestboError, SettingsError
 from nestbo.events import Recommendation
 from nestbo.propose import recommend
 from nestbo.state import State
@@ -32,6 +32,14 @@ class Status(IntEnum):
     FAILURES = 5
     INTERRUPTED = 6
     RUNNING = 7
+
+
+def status_of(status: object) -> Status:
+    """A status, given as such or as its number."""
+    if isinstance(status, int) and not isinstance(status, bool) and status in set(Status):
+        return Status(status)
+    names = ", ".join(f"Status.{each.name}" for each in Status)
+    raise SettingsError(f"a status says why a run ended, got {status!r:.60}: choose one of {names}")
 
 
 _SUCCESSFUL = {Status.BUDGET, Status.TARGET, Status.TIME, Status.CALLBACK, Status.SPACE}
@@ -82,8 +90,17 @@ class Result:
         """Why evaluations failed, in order of completion; None for those that did not."""
         return [outcome.reason for outcome in self._state.outcomes]
 
+    @property
+    def attributes(self) -> list[dict[str, Any]]:
+        """What was recorded beside evaluations (`tell(..., attributes=...)`), in order of completion."""
+        return [dict(outcome.attributes) for outcome in self._state.outcomes]
+
     def to_frame(self) -> "pd.DataFrame":
-        """One row per evaluation (needs pandas): trial, value, reason, seconds, target_dim, then the parameters."""
+        """One row per evaluation (needs pandas).
+
+        Columns are trial, value, reason, seconds, target_dim, the parameters, and `attributes_...` for what else was
+        recorded.
+        """
         try:
             import pandas as pd  # noqa: PLC0415 - optional, and slow to import
         except ImportError:
@@ -99,7 +116,13 @@ class Result:
         names = space.names or tuple(f"x{i}" for i in range(space.dim))
         # A parameter may be called "value" too.
         labels = [f"params_{name}" if name in columns else name for name in names]
-        return pd.concat([pd.DataFrame(columns), pd.DataFrame(self.points, columns=labels)], axis=1)
+        attributes = self.attributes
+        extra = {
+            f"attributes_{name}": [each.get(name) for each in attributes]
+            for name in dict.fromkeys(name for each in attributes for name in each)
+        }
+        parts = [pd.DataFrame(columns), pd.DataFrame(self.points, columns=labels), pd.DataFrame(extra)]
+        return pd.concat([part for part in parts if part.shape[1]], axis=1)
 
     def __repr__(self) -> str:
         lines = {

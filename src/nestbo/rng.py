@@ -4,13 +4,13 @@ There is no generator whose state would have to be saved: every draw comes from 
 resumed run draws what an uninterrupted one would have drawn, and the global state of NumPy is neither read nor changed.
 """
 
-import operator
 import secrets
 import zlib
 from typing import SupportsIndex
 
 import numpy as np
 
+from nestbo.checks import as_integer
 from nestbo.errors import SettingsError
 
 SEED_BITS = 63
@@ -40,13 +40,12 @@ def seed_from(rng: SupportsIndex | np.random.Generator | None) -> int:
         return secrets.randbits(SEED_BITS)
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**SEED_BITS))
-    try:
-        seed = operator.index(rng)
-    except TypeError:
+    seed = as_integer(rng)
+    if seed is None:
         raise SettingsError(
             f"rng must be None, an integer or a numpy.random.Generator, got {type(rng).__name__}: "
             "pass an integer for a reproducible run"
-        ) from None
+        )
     if not 0 <= seed < 2**SEED_BITS:
         raise SettingsError(f"rng must be between 0 and 2**{SEED_BITS} - 1, got {seed}: pass a non-negative integer")
     return seed

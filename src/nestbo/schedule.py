@@ -15,7 +15,8 @@ Everything here is integer arithmetic: a floating logarithm is wrong just where 
 
 from dataclasses import dataclass, field
 
-from nestbo.embedding import LARGEST, whole
+from nestbo.checks import whole
+from nestbo.embedding import LARGEST
 
 HALVINGS = 6
 """k = floor(log_{1/2}(L_min / L_init)) with L_init = 0.8 and L_min = 2^-7 (section 3.4 of the paper)."""

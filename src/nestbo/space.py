@@ -64,7 +64,7 @@ class Space:
 
     def __init__(self, parameters: Sequence[Real | Integer]) -> None:
         _fill(self, _columns(parameters))
-        _mention_lopsided(self)
+        self.mention_lopsided()
 
     @staticmethod
     def of(bounds: Any) -> "Space":
@@ -173,9 +173,37 @@ class Space:
 
     def with_origin(self, x0: Any) -> "Space":
         """The same space with `x0` as its defaults: array-like `(D,)`, or a dictionary for named parameters."""
-        space = _with_default(self, self.as_array(x0, what="x0"))
-        _mention_lopsided(space)
+        space = self.moved_to(x0)
+        space.mention_lopsided()
         return space
+
+    def moved_to(self, x0: Any) -> "Space":
+        """As `with_origin`, without a word."""
+        return _with_default(self, self.as_array(x0, what="x0"))
+
+    def mention_lopsided(self) -> None:
+        """Say if a default is so close to a bound, without being at it, that half its coordinate is nearly dead."""
+        if not self.has_origin:
+            return
+        inside = (self.default > self.low) & (self.default < self.high)
+        log_dims = np.flatnonzero(self.is_log)
+        with np.errstate(under="ignore"):  # halved, so that no difference overflows
+            c = 0.5 * scaled(np.where(inside, self.default, self.high), log_dims)
+            a, b = 0.5 * scaled(self.low, log_dims), 0.5 * scaled(self.high, log_dims)
+            lopsided = inside & (np.minimum(c - a, b - c) < LOPSIDED * (b - a))
+        if lopsided.any():
+            i = int(np.argmax(lopsided))
+            _log.warning(
+                "%d of %d defaults are within %g%% of a bound without being at it, the first is %s = %g in [%g, %g]: "
+                "half of the search for such a parameter goes into that sliver; move the bound away, or to the default",
+                np.count_nonzero(lopsided),
+                self.dim,
+                100.0 * LOPSIDED,
+                self.label(i),
+                self.default[i],
+                self.low[i],
+                self.high[i],
+            )
 
     def as_array(self, point: Any, *, what: str = "point") -> FloatArray:
         """The point as a fresh array `(D,)`, checked: every parameter given, finite, in bounds, whole where integer.
@@ -334,31 +362,6 @@ def _restored(*fields: Any) -> Space:
 
 def _with_default(space: Space, default: FloatArray) -> Space:
     return _restored(space.names, space.low, space.high, space.is_log, space.is_integer, default)
-
-
-def _mention_lopsided(space: Space) -> None:
-    """Say if a default is so close to a bound, without being at it, that half its coordinate is nearly dead."""
-    if not space.has_origin:
-        return
-    inside = (space.default > space.low) & (space.default < space.high)
-    log_dims = np.flatnonzero(space.is_log)
-    with np.errstate(under="ignore"):  # halved, so that no difference overflows
-        c = 0.5 * scaled(np.where(inside, space.default, space.high), log_dims)
-        a, b = 0.5 * scaled(space.low, log_dims), 0.5 * scaled(space.high, log_dims)
-        lopsided = inside & (np.minimum(c - a, b - c) < LOPSIDED * (b - a))
-    if lopsided.any():
-        i = int(np.argmax(lopsided))
-        _log.warning(
-            "%d of %d defaults are within %g%% of a bound without being at it, the first is %s = %g in [%g, %g]: "
-            "half of the search for such a parameter goes into that sliver; move the bound away, or to the default",
-            np.count_nonzero(lopsided),
-            space.dim,
-            100.0 * LOPSIDED,
-            space.label(i),
-            space.default[i],
-            space.low[i],
-            space.high[i],
-        )
 
 
 def _positional(bounds: NDArray[Any]) -> Space:

@@ -9,7 +9,7 @@ restart: their observations share one model, carried from region to region by th
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,7 @@ class State:
         model_best: Best value in the model; inf if there is none.
         design_best: What it was when this lineage's design was complete.
         opening_best: What it was when the trust region was opened.
+        opening_trials: Trials that there were then.
         opening_left: Evaluations that were left then.
         opening_size: Observations that the model had then.
         design_asked: Points of this lineage's design that were handed out.
@@ -101,6 +102,7 @@ class State:
     model_best: float = math.inf
     design_best: float = math.inf
     opening_best: float = math.inf
+    opening_trials: int = 0
     opening_left: int = 0
     opening_size: int = 0
     design_asked: int = 0
@@ -114,6 +116,10 @@ class State:
     best: int | None = None
     best_value: float = math.inf
     stopped: Stopped | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The views that protect them cannot be pickled.
+        return {**self.__dict__, "pending": dict(self.pending), "held": dict(self.held)}
 
     @property
     def region(self) -> int:

@@ -12,7 +12,7 @@ integers; only the final quotient is rounded.
 import math
 from typing import SupportsIndex
 
-from nestbo.embedding import whole
+from nestbo.checks import whole
 
 
 def success_probability(D: SupportsIndex, d: SupportsIndex, d_e: SupportsIndex) -> float:

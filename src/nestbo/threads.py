@@ -20,6 +20,12 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def blas_kernels() -> str:
+    """The kinds of processor that BLAS computes for: it rounds differently on another one."""
+    info = _controller().info()
+    return ", ".join(sorted({str(each["architecture"]) for each in info if "architecture" in each})) or "unknown"
+
+
 @contextmanager
 def blas_threads(count: int) -> Iterator[None]:
     """Limit the BLAS threads of this process while the context lasts.

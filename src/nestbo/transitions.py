@@ -108,6 +108,7 @@ def _opened(state: State) -> State:
         state,
         trust=TrustRegion.fresh(state.settings.limits),
         opening_best=state.model_best,
+        opening_trials=len(state.trials),
         opening_left=state.budget - len(state.trials),
         opening_size=len(state.model_y),
     )
@@ -237,18 +238,21 @@ def with_outcome(state: State, outcome: Outcome) -> State:
 
 
 def _folded(state: State, outcome: Outcome) -> State:
-    """An outcome enters the model and, if its region is still the current one, the counters."""
+    """An outcome enters the model and, if it was asked for since the current region was opened, the counters."""
     proposal = state.trials[outcome.trial]
     z = state.carry(proposal.z, proposal.region)
     if z is None:
         return state
     to_beat = state.model_best if proposal.incumbent is None else proposal.incumbent
     success = outcome.value < to_beat - proposal.margin
+    in_design = state.in_design
     state = _observe(state, z, outcome.value, outcome.trial)
     if proposal.design:
+        # With more evaluations out than the design has points, some come after it is complete: they say nothing of it.
         best = state.model_best
-        return replace(state, design_left=max(0, state.design_left - 1), design_best=best, opening_best=best)
-    if proposal.region != state.region or state.due is not None:
+        completed = replace(state, design_left=max(0, state.design_left - 1), design_best=best, opening_best=best)
+        return completed if in_design else state
+    if proposal.region != state.region or outcome.trial < state.opening_trials or state.due is not None:
         return state
     trust = state.trust.update(success, proposal.tolerance, state.settings.limits)
     if not trust.collapsed(state.settings.limits):
@@ -275,7 +279,7 @@ def _added(state: State, event: Added) -> State:
     if state.origin_chosen or event.value >= state.best_value:
         return with_known(state, known)
     # Where the origin moves, so do all points in [-1, 1].
-    state = replace(_recorded(state, known), space=state.space.with_origin(event.x))
+    state = replace(_recorded(state, known), space=state.space.moved_to(event.x))
     return _with_all_known(_without_model(state)) if len(state.embeddings) else state
 
 

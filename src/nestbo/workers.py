@@ -24,7 +24,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection as connections
@@ -186,22 +186,29 @@ class ProcessPool:
         if worker.ready:
             worker.send()
 
-    def wait(self, timeout: float = math.inf) -> list[Outcome]:
-        """The outcomes that are there, `Raised` last. Returns when there is one, or after `timeout` seconds."""
+    def wait(self, timeout: float = math.inf) -> Iterator[Outcome]:
+        """The outcomes that are there, `Raised` last. Ends when there was one, or after `timeout` seconds.
+
+        Each comes as soon as it is known: what is found out about another worker may take seconds, or raise.
+        """
         until = time.monotonic() + timeout
-        outcomes: list[Outcome] = []
-        while self.running:
+        raised: list[Outcome] = []
+        found = False
+        while self.running and not found:
             next_due = min(until, *(worker.began + self._timeout for worker in self._workers))
             watched = [(worker.connection, worker.process.sentinel) for worker in self._workers]
             seconds = None if next_due == math.inf else max(0.0, next_due - time.monotonic())
             there = set(connections.wait([each for pair in watched for each in pair], seconds))
             for worker in list(self._workers):
                 outcome = self._look(worker, there)
-                if outcome is not None:
-                    outcomes.append(outcome)
-            if outcomes or time.monotonic() >= until:
+                if isinstance(outcome, Raised):
+                    raised.append(outcome)
+                elif outcome is not None:
+                    found = True
+                    yield outcome
+            if raised or time.monotonic() >= until:
                 break
-        return sorted(outcomes, key=lambda outcome: isinstance(outcome, Raised))
+        yield from raised
 
     def close(self) -> None:
         """End all workers: at once if they are evaluating, else they leave by themselves."""

@@ -8,6 +8,7 @@ there in the same version.
 import os
 import queue
 import uuid
+from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +38,7 @@ class Place(Protocol):
     def submit(self, trial: int, point: Any) -> None:
         """Begin a cell: its number, and the cell."""
 
-    def wait(self, timeout: float) -> list[Outcome]:
+    def wait(self, timeout: float) -> Iterable[Outcome]:
         """The outcomes that are there, none if there is none after `timeout` seconds."""
 
     def __enter__(self) -> Self: ...

@@ -21,7 +21,7 @@ from nestbo.bench.cell import Cell
 from nestbo.bench.download import progress_bar
 from nestbo.bench.places import Cluster, Place, processes
 from nestbo.bench.results import Run, Stored
-from nestbo.embedding import whole
+from nestbo.checks import whole
 from nestbo.errors import JournalLocked, JournalWriteError, NestboError, SettingsError
 from nestbo.evaluation import Failure, Lost, Outcome, Value
 from nestbo.lock import Lock

@@ -19,7 +19,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -183,9 +183,9 @@ class Programs:
         """Start the program."""
         self._pool.submit(trial, point)
 
-    def wait(self) -> list[Outcome]:
+    def wait(self) -> Iterator[Outcome]:
         """The outcomes that are there, `Raised` last."""
-        return [self._complete(outcome) for outcome in self._pool.wait()]
+        return map(self._complete, self._pool.wait())
 
     def _complete(self, outcome: Outcome) -> Outcome:
         """Add what a program has said before it was killed with its worker."""

@@ -16,7 +16,7 @@ from nestbo.space import Space
 
 from .codes import FAILED, WRONG, visible
 from .inputs import is_number, read_known
-from .session import How, add_known, carry_out, resume_command
+from .session import How, add_rows, carry_out, resume_command
 from .summary import finished
 from .target import COMMAND, FORMS, PROBLEM, Target, parse
 
@@ -61,7 +61,7 @@ def go_on(path: Path, given: str | None, budget: int | None, known: Path | None,
         _check_space(target, optimizer.space)
         if budget is not None:
             optimizer.extend(budget)
-        add_known(optimizer, None if known is None else read_known(known, optimizer.space))
+        add_rows(optimizer, None if known is None else read_known(known, optimizer.space))
     except BaseException:
         optimizer.close()
         raise

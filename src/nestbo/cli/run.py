@@ -12,7 +12,7 @@ from nestbo.settings import Settings
 from nestbo.space import Space
 
 from .inputs import box, read_known, read_x0
-from .session import How, add_known, carry_out
+from .session import How, add_rows, carry_out
 from .spacefile import read_space
 from .summary import finished
 from .target import Target
@@ -68,7 +68,7 @@ def begin(target: Target, budget: int, given: Given, how: How) -> None:
         target=target.spec,
     )
     try:
-        add_known(optimizer, known)
+        add_rows(optimizer, known)
     except BaseException:
         optimizer.close()
         raise

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from nestbo.embedding import whole
+from nestbo.checks import whole
 from nestbo.errors import NestboError, SettingsError
 from nestbo.evaluation import Evaluator, ThisProcess
 from nestbo.loop import Loop
 from nestbo.minimize import SHORTEST
-from nestbo.optimizer import Optimizer
+from nestbo.optimizer import Optimizer, add_known
 from nestbo.result import Result, Status
 from nestbo.workers import ProcessPool, pickled, process_count
 
@@ -214,14 +214,11 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def add_known(optimizer: Optimizer, known: "Known | None") -> None:
-    """Add evaluations from before the run, but for those that were added before it was interrupted."""
+def add_rows(optimizer: Optimizer, known: "Known | None") -> None:
+    """Add the rows of a file of evaluations from before the run, and say how many have no value."""
     if known is None:
         return
     if known.skipped:
         rows = "1 row" if known.skipped == 1 else f"{known.skipped} rows"
         typer.echo(f"nestbo: {rows} of --known without a value left out", err=True)
-    state = optimizer.state
-    if not len(state.trials):
-        for x, value in known.pairs[len(state.known) :]:
-            optimizer.add(x, value)
+    add_known(optimizer, known.pairs)

@@ -24,7 +24,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from typing import Any
 
-from nestbo.embedding import whole
+from nestbo.checks import whole
 from nestbo.errors import NestboError, SettingsError
 
 

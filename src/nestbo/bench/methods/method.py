@@ -13,7 +13,7 @@ from typing import Any, Protocol, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nestbo.embedding import whole
+from nestbo.checks import whole
 from nestbo.errors import NestboError, SettingsError
 from nestbo.rng import seed_from
 from nestbo.space import Space

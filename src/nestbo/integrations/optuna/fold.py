@@ -358,6 +358,8 @@ def _without_values(state: State) -> State:
         state,
         model_y=Rows.of(np.full(len(state.model_y), np.nan)),
         model_best=math.inf,
+        design_best=math.inf,
+        opening_best=math.inf,
         known=known,
         best=None,
         best_value=math.inf,

@@ -15,7 +15,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from nestbo.embedding import whole
+from nestbo.checks import whole
 from nestbo.errors import SettingsError, SpaceExhausted
 from nestbo.events import Asked
 from nestbo.header import checked_settings
