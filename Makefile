@@ -13,7 +13,8 @@ EXTRAS := .venv-extras
 DOCS := .venv-docs
 PIP_INSTALL := -m pip install -q --disable-pip-version-check
 
-# The one pin: a release whose CPU build the configured index offers. Newer ones bring gigabytes of CUDA.
+# The one pin, so that the oracles of the extra tests stay the same. On Linux, PyPI's PyTorch brings gigabytes of CUDA that
+# nothing here uses; an index of CPU builds spares them: make test-extras PIP_EXTRA_INDEX_URL=...
 TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help

@@ -170,6 +170,28 @@ def test_a_damaged_record_is_refused_and_left_alone(tmp_path, line, new, error, 
     assert path.read_bytes() == before
 
 
+def test_a_damaged_record_is_left_out_of_the_others(tmp_path, caplog):
+    """With a warning that names it; if there is no other, it is an error."""
+    good = written(results.path_of(tmp_path, "levy@3", "random", 4), FIRST, SECOND)
+    bad = written(results.path_of(tmp_path, "levy@3", "random", 5), FIRST)
+    bad.write_text(bad.read_text() + "{\n")
+    (run,) = results.read(tmp_path)
+    assert run.seed == 4
+    assert f"{bad} is left out" in caplog.text
+    good.unlink()
+    with pytest.raises(JournalDamaged, match="is damaged"):
+        results.read(tmp_path)
+
+
+def test_a_damaged_table_is_an_error(tmp_path):
+    """That names it."""
+    results.write([Run("p", "m", 0, *(np.zeros(2) for _ in range(3)))], tmp_path / results.TABLE)
+    text = (tmp_path / results.TABLE).read_text()
+    (tmp_path / results.TABLE).write_text(text.replace("p,m,0,2", "p,m,zero,2"))
+    with pytest.raises(NestboError, match=r"results.csv is damaged .*zero"):
+        results.read(tmp_path)
+
+
 def test_a_record_has_one_writer(tmp_path):
     """A second writer is refused until the first has closed."""
     file = Record.open(tmp_path / "r.jsonl", HEADER)

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import nullcontext
 from functools import partial
 
 import cell_workers
@@ -152,6 +153,17 @@ def test_our_own_method_is_continued_if_its_plan_is_the_same(tmp_path, monkeypat
         run_cell(Cell(PROBLEM, "nestbo", 0, budget), tmp_path / "extended")
     run_cell(Cell(PROBLEM, "nestbo", 0, BUDGET), tmp_path / "at once")
     assert values(tmp_path / "extended") == values(tmp_path / "at once")
+
+
+@pytest.mark.parametrize("fill", [True, False])
+def test_our_own_method_is_not_continued_once_it_plans_with_what_is_left(tmp_path, monkeypatch, fill):
+    """In all dimensions its patience depends on the budget, unless it is told to leave that alone."""
+    settings = Settings(reach_input_dim_by=30, initial_dim=10, fill_budget=fill)
+    planned = methods.Method("nestbo", "", partial(own.begin, settings=settings), journals=True)
+    monkeypatch.setattr(methods, "get", lambda _: planned)
+    run_cell(Cell(PROBLEM, "nestbo", 0, 11), tmp_path)
+    with pytest.raises(JournalMismatch, match="plans with its budget") if fill else nullcontext():
+        run_cell(Cell(PROBLEM, "nestbo", 0, BUDGET), tmp_path)
 
 
 @pytest.mark.parametrize(

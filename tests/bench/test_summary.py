@@ -45,3 +45,10 @@ def test_a_page_gets_methods_by_problems():
         "| `b` | 9 (1) | 1 (1) | 2.0 | 0.5 to 0.5 |",
         "| `c` |  | 0.25 (1) |  | 0.5 to 0.5 |",
     ]
+
+
+def test_a_page_says_which_means_are_of_fewer_evaluations():
+    """They have their number beside them, and are not in bold."""
+    runs = [run("p", "a", 0, [3.0, 2.0]), run("p", "short", 0, [1.0]), run("q", "short", 0, [1.0])]
+    rows = [line.split(" | ")[:3] for line in as_markdown(runs).splitlines()[2:]]
+    assert rows == [["| `a`", "**2** (1)", ""], ["| `short`", "1 (1, at 1)", "**1** (1)"]]

@@ -427,3 +427,10 @@ def test_the_page_can_be_followed(main, tmp_path):
         if file:
             (tmp_path / file).write_text(out)
     assert spacefile.read_space(tmp_path / "best.toml").dim == 37
+
+
+def test_the_command_is_there_without_its_script():
+    """`python -m nestbo` is the same."""
+    command = [sys.executable, "-m", "nestbo", "--version"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stdout == f"nestbo {__version__}\n"

@@ -22,6 +22,7 @@ from nestbo.bench.record import Evaluation, Record, digest, environment
 from nestbo.errors import JournalLocked, JournalMismatch, NestboError, ObjectiveError, OptimizationEnded
 from nestbo.optimizer import Optimizer
 from nestbo.result import Status
+from nestbo.state import State
 from nestbo.trial import Trial, checked_value
 
 PATIENCE = 30.0
@@ -178,7 +179,7 @@ class Journalled:
             return
         try:
             longer = _optimizer(method, method(problem.space, budget=cell.budget, rng=cell.seed))
-            same = longer.state.schedule == self._optimizer.state.schedule
+            same = _begins(self._optimizer.state, longer.state)
             if same:
                 self._optimizer.extend(cell.budget)
         except BaseException:
@@ -211,6 +212,13 @@ class Journalled:
     def close(self) -> None:
         """Close the journal."""
         self._optimizer.close()
+
+
+def _begins(shorter: State, longer: State) -> bool:
+    """Whether a run is the beginning of one with a larger budget, which has not begun."""
+    # With `fill_budget` the patience of a region at the largest target dimension is planned from what is left.
+    waits = shorter.settings.fill_budget and shorter.target_dim == shorter.largest_dim
+    return shorter.schedule == longer.schedule and not waits
 
 
 def _optimizer(method: Method, search: Search) -> Optimizer:

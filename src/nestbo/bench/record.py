@@ -32,7 +32,10 @@ from nestbo.lock import Lock
 
 FORMAT = 1
 """Written into the first line. A reader refuses larger ones."""
-PACKAGES = ("celer", "cma", "scikit-learn", "botorch", "optuna", "gymnasium", "mujoco")
+PACKAGES = (
+    *("celer", "cma", "scikit-learn", "optuna", "gymnasium", "mujoco"),
+    *("botorch", "gpytorch", "torch", "numpyro", "jax"),
+)
 """What points and values may depend on besides what every run depends on."""
 
 

@@ -11,6 +11,7 @@ FOLDER/failures.json                         cells that failed, and why; only wh
 
 import csv
 import importlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from nestbo.events import Asked, Extended, Failed, Opened, Stopped, Told
 from nestbo.result import Status
 
 Array = NDArray[np.float64]
+
+_log = logging.getLogger("nestbo")
 
 JOURNALS = "journals"
 TABLE = "results.csv"
@@ -112,19 +115,35 @@ def read(folder: str | Path) -> list[Run]:
         folder: What was given to `run` as `out`. Where it has no journals, its table is read.
 
     Raises:
-        NestboError: If there is nothing, or a file is damaged.
+        NestboError: If there is nothing, or no file that is not damaged.
     """
     folder = Path(folder)
     files = paths(folder)
     if files:
-        cells = (stored(path) for path in files)
-        return [cell.run for cell in cells if cell is not None and cell.run.values.size]
+        return [cell.run for cell in _readable(files) if cell.run.values.size]
     for name in (TABLE, "results.parquet"):
         if (folder / name).is_file():
             return read_table(folder / name)
     raise SettingsError(
         f"there are no results in {str(folder)!r}: give the folder that was --out of `nestbo bench run`"
     )
+
+
+def _readable(files: Sequence[Path]) -> list[Stored]:
+    """What the journals hold that can be read; the others are named in a warning, if there are any that can."""
+    found: list[Stored] = []
+    damaged: list[tuple[Path, NestboError]] = []
+    for path in files:
+        try:
+            if (cell := stored(path)) is not None:
+                found.append(cell)
+        except NestboError as error:
+            damaged.append((path, error))
+    if damaged and not found:
+        raise damaged[0][1]
+    for path, why in damaged:
+        _log.warning("%s is left out: %s", path, why)
+    return found
 
 
 def after(runs: Sequence[Run], n: int) -> list[Run]:
@@ -262,9 +281,14 @@ def read_table(path: str | Path) -> list[Run]:
     if missing:
         raise SettingsError(f"{path} has no column {missing[0]!r}: give a table that nestbo has written")
     cells: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
-    for row in rows:
-        cells.setdefault((row["problem"], row["method"], int(row["seed"])), []).append(row)
-    return [_from_rows(cell, cells[cell]) for cell in cells]
+    try:
+        for row in rows:
+            cells.setdefault((row["problem"], row["method"], int(row["seed"])), []).append(row)
+        return [_from_rows(cell, cells[cell]) for cell in cells]
+    except (TypeError, ValueError) as error:
+        raise NestboError(
+            f"{path} is damaged ({error}): restore it, or let `nestbo bench run` write it again"
+        ) from error
 
 
 def _from_rows(cell: tuple[str, str, int], rows: list[dict[str, Any]]) -> Run:

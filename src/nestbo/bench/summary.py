@@ -120,11 +120,16 @@ def as_text(runs: Sequence[Run]) -> str:
 
 
 def as_markdown(runs: Sequence[Run]) -> str:
-    """A table for a page: a row per method, best first, a column per problem, the best mean of each in bold."""
+    """A table for a page: a row per method, best first, a column per problem, the best mean of each in bold.
+
+    A mean after fewer evaluations than others of its problem have says so, and does not compete.
+    """
     found = lines(runs)
     problems = tuple(dict.fromkeys(line.problem for line in found))
     by_cell = {(line.method, line.problem): line for line in found}
-    best = {problem: min(line.mean for line in found if line.problem == problem) for problem in problems}
+    most = {problem: max(line.evaluations for line in found if line.problem == problem) for problem in problems}
+    whole = [line for line in found if line.evaluations == most[line.problem]]
+    best = {problem: min(line.mean for line in whole if line.problem == problem) for problem in problems}
     ranked = _ranked(runs)
     ranks = {} if ranked is None else {method: rank for rank, method in ranked[1]}
     methods = sorted({line.method for line in found}, key=lambda method: (ranks.get(method, np.inf), method))
@@ -132,21 +137,23 @@ def as_markdown(runs: Sequence[Run]) -> str:
     rows = [header, ("---",) * len(header)]
     for method in methods:
         own = [by_cell.get((method, problem)) for problem in problems]
-        cells = ["" if line is None else _cell(line, bold=line.mean == best[line.problem]) for line in own]
+        cells = ["" if line is None else _cell(line, best[line.problem], most[line.problem]) for line in own]
         seconds = [line.seconds for line in own if line is not None]
         rank = f"{ranks[method]:.1f}" if method in ranks else ""
         rows.append((f"`{method}`", *cells, rank, f"{min(seconds):.2g} to {max(seconds):.2g}"))
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def _cell(line: Line, *, bold: bool) -> str:
+def _cell(line: Line, best: float, most: int) -> str:
     """Mean with its standard error, as many decimals as that has two digits for, and the number of runs."""
     if line.error > 0.0:
         decimals = min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(line.error))))
         text = f"{line.mean:.{decimals}f} +- {line.error:.{decimals}f}"
     else:
         text = format_number(line.mean, DIGITS)
-    return f"{f'**{text}**' if bold else text} ({line.runs})"
+    if line.evaluations < most:
+        return f"{text} ({line.runs}, at {line.evaluations})"
+    return f"{f'**{text}**' if line.mean == best else text} ({line.runs})"
 
 
 def _short_ranks(found: Sequence[Line]) -> list[str]:

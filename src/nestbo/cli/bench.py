@@ -73,7 +73,8 @@ def bench_run(
 
     cells = runner.grid(problem, method, seeds=range(first_seed, first_seed + seeds), budget=budget)
     report = _run(cells, out, jobs=jobs, dask=dask, quiet=quiet)
-    typer.echo(f"results: {out / 'results.csv'}\nnext:    nestbo bench table {out}, nestbo bench figures {out}")
+    if report.runs:
+        typer.echo(f"results: {out / 'results.csv'}\nnext:    nestbo bench table {out}, nestbo bench figures {out}")
     _end(report.failures, out)
 
 
@@ -155,7 +156,7 @@ def bench_table(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table for a page.")] = False,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write every evaluation to a .csv or .parquet file."),
+        typer.Option(metavar="FILE", help="Also write the evaluations that are compared to a .csv or .parquet file."),
     ] = None,
 ) -> None:
     """Show final values, ranks and times of what there is, also while it goes on."""
@@ -197,13 +198,11 @@ def _runs(folder: Path, at: int | None) -> "list[Run]":
 
 
 def _possible(experiment: "Experiment") -> "list[Cell]":
-    """The cells whose methods exist and are installed; a note about each of the others."""
+    """The cells whose methods are installed; a note about each of the others."""
     from nestbo.bench import methods  # noqa: PLC0415 - slow to import
 
-    absent = dict.fromkeys(experiment.missing_methods(), "this version does not have it")
-    for method in experiment.methods:
-        if method not in absent and (missing := methods.get(method).missing()) is not None:
-            absent[method] = missing
+    wanted = {method: methods.get(method).missing() for method in experiment.methods}
+    absent = {method: missing for method, missing in wanted.items() if missing is not None}
     for method, why in absent.items():
         typer.echo(f"skipped: {method}: {why}", err=True)
     return [cell for cell in experiment.cells() if cell.method not in absent]

@@ -92,28 +92,13 @@ class Experiment:
         """Evaluations of a method on a problem."""
         return min(self.budgets[problem], self.caps.get(_base(method), self.budgets[problem]))
 
-    def missing_methods(self, available: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The methods that this version does not have, which are left out.
-
-        Args:
-            available: Names of methods, as `nestbo.bench.methods.names()` gives them, which is the default.
-        """
-        known = {_base(name) for name in (known_methods.names() if available is None else available)}
-        return tuple(method for method in self.methods if _base(method) not in known)
-
-    def cells(self, available: Iterable[str] | None = None) -> list[Cell]:
-        """What to run, seed by seed, so that an interrupted experiment has some runs of everything.
-
-        Args:
-            available: As for `missing_methods`; what is missing is left out.
-        """
-        missing = set(self.missing_methods(available))
+    def cells(self) -> list[Cell]:
+        """What to run, seed by seed, so that an interrupted experiment has some runs of everything."""
         return [
             Cell(problem=problem, method=method, seed=seed, budget=self.budget(problem, method))
             for seed in range(self.seeds)
             for problem in self.problems
             for method in self.methods
-            if method not in missing
         ]
 
     def draw(self, runs: Iterable[Run], out: Path | str) -> list[Path]:

@@ -22,7 +22,7 @@ WIDE = 20.0
 """Positive values that fall by more than this factor are drawn on a logarithmic scale."""
 
 STOP_REGRET = 1e-3
-"""Runs may end at this regret (section 4 of the paper): where they do, their best value is carried on."""
+"""At this regret a run has found the optimum (section 4 of the paper ends it there)."""
 
 NEARLY = 0.9
 """The share of the longest method's evaluations from which a method is ranked with it."""
@@ -41,8 +41,7 @@ class Line:
         curves: Best-so-far values, or regrets, (r, n).
         mean: Over runs, (n,).
         error: Standard error of the mean, (n,).
-        lengths: Evaluations of the shortest and the longest run, of those that had not reached `STOP_REGRET`: the
-            curves are cut at the shortest.
+        lengths: Evaluations of the shortest and the longest run: the curves are cut at the shortest.
     """
 
     method: str
@@ -251,20 +250,15 @@ def format_p(p: float) -> str:
 
 
 def _line(method: str, runs: Sequence[Run], *, regret: bool) -> Line:
-    """The curves of one method, cut at the shortest run that was not done."""
+    """The curves of one method, cut at the shortest run."""
     if not runs:
         raise SettingsError(f"{method} has no runs: leave it out, or run it")
     # Each run has its own optimum: a shifted problem may differ from seed to seed.
     values = [run.values - run.optimum if regret and run.optimum is not None else run.values for run in runs]
-    lengths = [len(run.values) for run in runs if not _arrived(run)] or [max(len(run.values) for run in runs)]
-    curves = statistics.best_curves(values, unequal="hold")[:, : min(lengths)]  # r x n
+    lengths = [len(run.values) for run in runs]
+    curves = statistics.best_curves(values)  # r x n
     mean, error = statistics.mean_and_error(curves)
     return Line(method, tuple(run.seed for run in runs), curves, mean, error, (min(lengths), max(lengths)))
-
-
-def _arrived(run: Run) -> bool:
-    """Whether a run may have ended early because nothing was left to gain."""
-    return run.optimum is not None and bool(np.any(run.values - run.optimum < STOP_REGRET))
 
 
 def _lines(shown: Panel, methods: Sequence[str]) -> list[Line]:

@@ -1,6 +1,11 @@
-"""TuRBO in a fixed embedding: this package's surrogate and trust region, without growth.
+"""A trust region in a fixed embedding: this package's search without growth.
 
-The comparison of section 4 of the paper: balanced embeddings against HeSBO's, fixed ones against the one that grows.
+For the ablations of the paper (section 4.1 and its appendix): balanced embeddings against HeSBO's, fixed ones against
+the one that grows.
+
+Where it differs: the paper runs TuRBO in the embedding. Here it is nestbo's own region with nestbo's own settings (a
+cube, a margin of 3% of the spread, outliers drawn in, the tolerance of the schedule), so that an ablation changes
+nothing but the embedding. Like TuRBO it restarts when its region has ended.
 
 Notation:
     D  inputs
