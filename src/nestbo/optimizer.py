@@ -425,9 +425,10 @@ def _known_value(value: object) -> float:
 def _about(seconds: float | None, worker: str | None, attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     """What is recorded beside an answer."""
     if seconds is not None:
-        if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real) or not 0.0 <= seconds < math.inf:
-            raise SettingsError(f"seconds must be a number from 0, got {seconds!r:.60}: give one, or leave it out")
-        seconds = float(seconds)
+        if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real):
+            raise SettingsError(f"seconds must be a number, got {seconds!r:.60}: give one, or leave it out")
+        # A clock that was set back is no reason to refuse a value.
+        seconds = float(seconds) if 0.0 <= seconds < math.inf else None
     if attributes is not None and not isinstance(attributes, Mapping):
         raise SettingsError(f"attributes must be a dictionary, got {type(attributes).__name__}: write {{name: value}}")
     return {
