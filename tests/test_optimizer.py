@@ -587,6 +587,7 @@ def test_one_call_is_one_event(tmp_path):
 
 def test_a_hundred_thousand_parameters_take_little_memory():
     """No D x d matrix, no n x D array: a few vectors of length D at a time."""
+    answer(made(budget=14), 14)  # what is imported on the way is not counted
     D = 100_000
     bounds = np.tile([-1.0, 1.0], (D, 1))
     tracemalloc.start()
