@@ -132,6 +132,8 @@ def test_a_part_of_an_experiment_can_be_had():
         whole.only(["levy@100"])
     with pytest.raises(SettingsError, match="did you mean turbo-1"):
         whole.only(methods=["turbo1"])
+    with pytest.raises(SettingsError, match="ablation-embedding compares 2 methods, got turbo-1: give 2, or none"):
+        experiments.get("ablation-embedding").only(methods=["turbo-1"])
     with pytest.raises(SettingsError, match="choose from none"):
         experiments.get("success-probabilities").only(["lasso-dna"])
 

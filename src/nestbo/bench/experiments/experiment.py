@@ -33,6 +33,7 @@ class Experiment:
         concluding: Puts its runs into words; callers use `conclusions`.
         problems: Names of problems; empty if nothing is run.
         methods: Names of methods.
+        compares: How many methods its figure compares; None for any number.
         budgets: Evaluations for each problem.
         seeds: Repetitions; their seeds are 0, 1, ...
         caps: Largest budget of methods that cannot take more, by name without `@d`.
@@ -47,6 +48,7 @@ class Experiment:
     concluding: Conclude = field(repr=False)
     problems: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+    compares: int | None = None
     budgets: Mapping[str, int] = field(default_factory=dict)
     seeds: int = SEEDS
     caps: Mapping[str, int] = field(default_factory=lambda: CAPS)
@@ -82,6 +84,11 @@ class Experiment:
                 )
         for method in methods:
             known_methods.get(method)
+        if methods and self.compares not in {None, len(set(methods))}:
+            raise SettingsError(
+                f"{self.name} compares {self.compares} methods, got {', '.join(methods)}: give {self.compares}, or none "
+                "for those of the paper"
+            )
         return replace(
             self,
             problems=tuple(dict.fromkeys(problems)) or self.problems,

@@ -143,6 +143,7 @@ _EXPERIMENTS: Mapping[str, Experiment] = {
                 f"The paper states no budget: {SHORT} evaluations, as for its other synthetic functions.",
                 "The test is exact up to 100 runs in all.",
             ),
+            compares=2,
             drawing=drawings.ablation,
             concluding=conclusions.of_ablation,
         ),
