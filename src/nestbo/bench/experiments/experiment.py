@@ -86,8 +86,8 @@ class Experiment:
             known_methods.get(method)
         if methods and self.compares not in {None, len(set(methods))}:
             raise SettingsError(
-                f"{self.name} compares {self.compares} methods, got {', '.join(methods)}: give {self.compares}, or none "
-                "for those of the paper"
+                f"{self.name} compares {self.compares} methods, got {', '.join(methods)}: give {self.compares}, or "
+                "none for those of the paper"
             )
         return replace(
             self,

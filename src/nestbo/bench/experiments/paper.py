@@ -133,7 +133,7 @@ _EXPERIMENTS: Mapping[str, Experiment] = {
         ),
         Experiment(
             name="ablation-embedding",
-            title="TuRBO in balanced and in HeSBO embeddings on shifted Ackley10",
+            title="A trust region in balanced and in HeSBO embeddings, shifted Ackley10",
             reruns="fig:ablation, appendix on the embedding ablation",
             claims="The balanced embedding gives significantly better final values, p about 0.00001.",
             problems=("ackley10-shifted@30",),
@@ -142,6 +142,7 @@ _EXPERIMENTS: Mapping[str, Experiment] = {
             notes=(
                 f"The paper states no budget: {SHORT} evaluations, as for its other synthetic functions.",
                 "The test is exact up to 100 runs in all.",
+                "The paper runs TuRBO in the embedding, this is nestbo's own trust region.",
             ),
             compares=2,
             drawing=drawings.ablation,
