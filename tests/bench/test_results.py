@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nestbo.bench import record, results
 from nestbo.bench.record import Evaluation, Record, load
 from nestbo.bench.results import Run
+from nestbo.bench.statistics import best_so_far
 from nestbo.errors import JournalDamaged, JournalFormatError, JournalLocked, NestboError, SettingsError
 
 HEADER = {"problem": "levy@3", "method": "random", "seed": 4, "budget": 3, "optimum": 0.0, "versions": {}}
@@ -93,6 +94,40 @@ def test_the_table_has_one_row_per_evaluation(tmp_path):
         ["7", "4", "1.0", "1.0"],
     ]
     assert not (tmp_path / "results.csv.partial").exists()
+
+
+@given(runs(), st.integers(1, 4))
+def test_a_table_of_steps_keeps_best_values_failures_and_times(tmp_path_factory, given_runs, n):
+    """At every evaluation the best value is the same to the last bit, failures are where they were, and so are sums."""
+    path = tmp_path_factory.mktemp("table") / "steps.csv"
+    results.write(given_runs, path, steps=True)
+    found = results.read(path)
+    assert [(run.problem, run.method, run.seed, run.optimum) for run in found] == [
+        (run.problem, run.method, run.seed, run.optimum) for run in given_runs
+    ]
+    for run, whole in zip(found, given_runs, strict=True):
+        np.testing.assert_array_equal(best_so_far(run.until(n).values), best_so_far(whole.until(n).values))
+        np.testing.assert_array_equal(np.isnan(run.values), np.isnan(whole.values))
+        assert run.values[-1] == whole.values[-1] or math.isnan(whole.values[-1])
+        for name in ("suggest_seconds", "evaluate_seconds"):
+            assert getattr(run, name).sum() == pytest.approx(getattr(whole, name).sum(), abs=5e-6)
+
+
+def test_a_table_of_steps_leaves_out_what_changed_nothing(tmp_path):
+    """Improvements, failures and the last row stay, with the mean seconds since the row before."""
+    values = np.array([3.0, 4.0, 3.0, 1.0, math.nan, 5.0, 2.0])
+    run = Run("p", "m", 0, values, np.array([1.0, 2.0, 3.0, 7.0, 0.5, 0.0, 1.0]), np.zeros(7), None)
+    results.write([run, Run("q", "m", 0, *(np.empty(0) for _ in range(3)))], tmp_path / "steps.csv", steps=True)
+    rows = (tmp_path / "steps.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[3:7] for row in rows] == [
+        ["1", "3.0", "3.0", "1.0"],
+        ["4", "1.0", "1.0", "4.0"],
+        ["5", "nan", "1.0", "0.5"],
+        ["7", "2.0", "1.0", "0.5"],
+    ]
+    (found,) = results.read(tmp_path / "steps.csv")
+    assert found.values.tolist()[:4] == [3.0, math.inf, math.inf, 1.0]
+    assert found.suggest_seconds.tolist() == [1.0, 4.0, 4.0, 4.0, 0.5, 0.5, 0.5]
 
 
 def test_parquet_holds_the_same_or_says_what_it_needs(tmp_path):
@@ -189,6 +224,9 @@ def test_a_damaged_table_is_an_error(tmp_path):
     text = (tmp_path / results.TABLE).read_text()
     (tmp_path / results.TABLE).write_text(text.replace("p,m,0,2", "p,m,zero,2"))
     with pytest.raises(NestboError, match=r"results.csv is damaged .*zero"):
+        results.read(tmp_path)
+    (tmp_path / results.TABLE).write_text(text.replace("p,m,0,2", "p,m,0,1"))
+    with pytest.raises(NestboError, match=r"results.csv is damaged \(evaluation 1 of p m 0 has no place\)"):
         results.read(tmp_path)
 
 

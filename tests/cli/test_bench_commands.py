@@ -152,6 +152,23 @@ def test_the_table_shows_final_values_and_ranks(undisturbed, tmp_path, main):
     assert (code, err.count("\n")) == (2, 1)
 
 
+def test_a_table_of_steps_shows_the_same(undisturbed, tmp_path, main):
+    """What `--save FILE --steps` writes takes the place of the folder: the same table, and figures."""
+    folder, _ = undisturbed
+    _, out, _ = main("bench", "table", folder, "--save", tmp_path / "steps.csv", "--steps")
+
+    def without_times(table):
+        return [line.split()[:8] + line.split()[9:] for line in table.splitlines()]
+
+    assert without_times(main("bench", "table", tmp_path / "steps.csv")[1]) == without_times(out)
+    assert len((tmp_path / "steps.csv").read_text().splitlines()) < 1 + 6 * 15
+    done = nestbo("bench", "figures", tmp_path / "steps.csv")
+    assert done.returncode == 0, done.stderr
+    assert {str(path) for path in (tmp_path / "figures").iterdir()} == set(done.stdout.splitlines())
+    code, _, err = main("bench", "table", folder, "--steps")
+    assert (code, err) == (2, "nestbo: --steps is about what is saved: give --save FILE with it\n")
+
+
 def test_the_table_of_the_first_evaluations(undisturbed, main):
     """Values are those after so many evaluations."""
     folder, _ = undisturbed

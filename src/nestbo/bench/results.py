@@ -1,6 +1,6 @@
 """What a benchmark has measured: read from the journals of a folder, or from one tidy table.
 
-Notation: n is the number of evaluations of a run, so far.
+Notation: n is the number of evaluations of a run, so far; k of them are rows of a table.
 
 ```
 FOLDER/journals/PROBLEM/METHOD/SEED.jsonl    the truth: one file per cell, see `nestbo.bench.cell`
@@ -36,6 +36,8 @@ _log = logging.getLogger("nestbo")
 JOURNALS = "journals"
 TABLE = "results.csv"
 PARTIAL = ".partial"
+MICRO = 6
+"""Decimals of mean seconds in a table of steps."""
 PLAIN = "@+=,"
 """What names may hold besides letters, digits and `_.-~`, and every file system takes; all else is percent-encoded."""
 COLUMNS = (
@@ -59,7 +61,7 @@ class Run:
         problem: Its name, for example `hartmann6@500`.
         method: Its name, for example `cma-es`.
         seed: Of problem and method.
-        values: (n,), in order of evaluation; nan where it failed.
+        values: (n,), in order of evaluation; nan where it failed, +inf where a table of steps leaves it out.
         suggest_seconds: (n,), what the method took to suggest each point.
         evaluate_seconds: (n,), what each evaluation took.
         optimum: The smallest value of the problem, where known.
@@ -112,12 +114,14 @@ def read(folder: str | Path) -> list[Run]:
     """The runs of a folder, also while they go on; those without an evaluation are left out.
 
     Args:
-        folder: What was given to `run` as `out`. Where it has no journals, its table is read.
+        folder: What was given to `run` as `out`. Where it has no journals, its table is read. Or a table itself.
 
     Raises:
         NestboError: If there is nothing, or no file that is not damaged.
     """
     folder = Path(folder)
+    if folder.is_file():
+        return read_table(folder)
     files = paths(folder)
     if files:
         return [cell.run for cell in _readable(files) if cell.run.values.size]
@@ -125,7 +129,7 @@ def read(folder: str | Path) -> list[Run]:
         if (folder / name).is_file():
             return read_table(folder / name)
     raise SettingsError(
-        f"there are no results in {str(folder)!r}: give the folder that was --out of `nestbo bench run`"
+        f"there are no results in {str(folder)!r}: give the --out of `nestbo bench run`, or a table that was saved"
     )
 
 
@@ -224,18 +228,22 @@ def _from_record(path: Path) -> Stored | None:
     return Stored(run, content.budget, content.ended is not None)
 
 
-def write(runs: Iterable[Run], path: str | Path) -> None:
+def write(runs: Iterable[Run], path: str | Path, *, steps: bool = False) -> None:
     """Write one tidy table, one row per evaluation, in one step: nobody sees half of it.
 
     Args:
         runs: What to write.
         path: Ends in `.csv`, or in `.parquet` (needs pyarrow). Numbers are exact in both.
+        steps: Leave out the evaluations that changed nothing: neither improved their run, nor failed, nor were its
+            last. A row's seconds are then means over itself and those left out before it. What is left is small enough
+            to be kept or published, and gives the same best values, at every evaluation.
     """
     path = Path(path)
     save = _write_csv if _kind(path) == ".csv" else _write_parquet
+    rows = _steps if steps else _rows
     partial = path.with_name(path.name + PARTIAL)
     try:
-        save((row for run in runs for row in _rows(run)), partial)
+        save((row for run in runs for row in rows(run)), partial)
         partial.replace(path)
     except OSError as error:
         raise NestboError(f"{path} cannot be written ({error}): choose a folder that exists and has room") from error
@@ -264,8 +272,27 @@ def _rows(run: Run) -> Iterator[tuple[Any, ...]]:
         yield (run.problem, run.method, run.seed, number, *row, run.optimum)
 
 
+def _steps(run: Run) -> Iterator[tuple[Any, ...]]:
+    """The rows of a run that changed something, and its last."""
+    if not run.values.size:
+        return
+    best = best_so_far(run.values)  # n
+    matters = np.isnan(run.values) | (best < np.append(np.inf, best[:-1]))  # n
+    matters[-1] = True
+    at = np.flatnonzero(matters)  # k
+    stands_for = np.diff(at, prepend=-1)  # k
+    begins = at + 1 - stands_for  # k
+    seconds = [np.add.reduceat(each, begins) / stands_for for each in (run.suggest_seconds, run.evaluate_seconds)]  # k
+    columns = (at + 1, run.values[at], best[at], *(each.round(MICRO) for each in seconds))
+    for row in zip(*(column.tolist() for column in columns), strict=True):
+        yield (run.problem, run.method, run.seed, *row, run.optimum)
+
+
 def read_table(path: str | Path) -> list[Run]:
-    """The runs of a table that `write` has made, in its order."""
+    """The runs of a table that `write` has made, in its order.
+
+    Evaluations that a table of steps leaves out are +inf, which is no better than whatever there was before.
+    """
     path = Path(path)
     rows: Iterable[dict[str, Any]]
     if _kind(path) == ".csv":
@@ -294,16 +321,22 @@ def read_table(path: str | Path) -> list[Run]:
 def _from_rows(cell: tuple[str, str, int], rows: list[dict[str, Any]]) -> Run:
     """A run from its rows."""
     rows = sorted(rows, key=lambda row: int(row["evaluation"]))
+    number = np.array([int(row["evaluation"]) for row in rows])  # k
+    stands_for = np.diff(number, prepend=0)  # k
+    if (stands_for < 1).any():
+        raise ValueError(f"evaluation {number[stands_for.argmin()]} of {' '.join(map(str, cell))} has no place")
     optimum = rows[0]["optimum"]
 
     def column(name: str) -> Array:
-        return np.array([float(row[name]) for row in rows])  # n
+        return np.array([float(row[name]) for row in rows])  # k
 
+    values = np.full(number[-1], np.inf)  # n
+    values[number - 1] = column("value")
     return Run(
         *cell,
-        values=column("value"),
-        suggest_seconds=column("suggest_seconds"),
-        evaluate_seconds=column("evaluate_seconds"),
+        values=values,
+        suggest_seconds=np.repeat(column("suggest_seconds"), stands_for),
+        evaluate_seconds=np.repeat(column("evaluate_seconds"), stands_for),
         optimum=None if optimum in ("", None) else float(optimum),
     )
 

@@ -37,7 +37,9 @@ Dask = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `nestbo bench run`.")]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder of `nestbo bench run`, or a table that was saved from it.")
+]
 At = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="Compare after N evaluations; runs that have fewer are left out."),
@@ -139,13 +141,16 @@ def bench_paper(
 def bench_figures(
     folder: Folder,
     *,
-    out: Annotated[Path | None, typer.Option(metavar="DIR2", help="Where to, DIR/figures by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR2", help="Where to, DIR/figures by default, or figures beside a table.")
+    ] = None,
     at: At = None,
 ) -> None:
     """Draw what there is, also while it goes on: convergence, final values, profiles and ranks, as PNG and PDF."""
     from nestbo.bench import figures  # noqa: PLC0415 - slow to import
 
-    _echo(str(path) for path in figures.every_figure(_runs(folder, at), out or folder / "figures"))
+    beside = folder.parent if folder.is_file() else folder
+    _echo(str(path) for path in figures.every_figure(_runs(folder, at), out or beside / "figures"))
 
 
 @bench.command("table", epilog=epilog("nestbo bench table DIR", "nestbo bench table DIR --at 100"))
@@ -158,6 +163,14 @@ def bench_table(
         Path | None,
         typer.Option(metavar="FILE", help="Also write the evaluations that are compared to a .csv or .parquet file."),
     ] = None,
+    steps: Annotated[
+        bool,
+        typer.Option(
+            "--steps",
+            help="Save only evaluations that improved their run, or failed, and its last: a small file that gives the "
+            "same best values.",
+        ),
+    ] = False,
 ) -> None:
     """Show final values, ranks and times of what there is, also while it goes on."""
     from nestbo.bench import results  # noqa: PLC0415 - slow to import
@@ -165,7 +178,9 @@ def bench_table(
 
     runs = _runs(folder, at)
     if save is not None:
-        results.write(runs, save)
+        results.write(runs, save, steps=steps)
+    elif steps:
+        raise SettingsError("--steps is about what is saved: give --save FILE with it")
     typer.echo(as_markdown(runs) if markdown else as_text(runs))
 
 
