@@ -85,6 +85,24 @@ def test_every_page_says_first_what_it_gives():
         assert re.match(r"[\w`*\[]", rest), path.name
 
 
+TABLE = re.compile(r"^```bash\nnestbo (bench table docs/results/.*)\n```\n\n((?:\|.*\n)+(?:\nFriedman.*\n)?)", re.MULTILINE)
+
+
+def test_the_tables_of_the_comparison_are_what_their_command_prints(monkeypatch, capsys):
+    """Every table that stands below a command on published results is its output, to the letter."""
+    from nestbo.cli import main
+
+    monkeypatch.chdir(ROOT)
+    text = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    tables = TABLE.findall(text)
+    assert len(tables) == text.count("```bash\nnestbo bench table docs/results/") > 0
+    for command, table in tables:
+        monkeypatch.setattr(sys, "argv", ["nestbo", *command.split()])
+        with pytest.raises(SystemExit, match="^0$"):
+            main()
+        assert capsys.readouterr().out == table, command
+
+
 def test_links_out_of_the_documentation_become_pages_of_it(hooks):
     """What leads to an example, the changelog or the README in a clone leads to its page in the site."""
     page = "[a](../examples/demo.py) [b](../CHANGELOG.md#x) [c](../README.md#citation) [d](speed.md) [e](../LICENSE)"

@@ -257,10 +257,20 @@ def test_a_region_that_an_earlier_version_opened_again_is_opened_again(monkeypat
     assert resumed.trust.length < 0.8
 
 
-@pytest.mark.parametrize(("budget", "fill"), [(60, False), (59, True)])
-def test_a_region_that_has_gained_is_not_opened_again_in_vain(budget, fill):
-    """Not where the paper's letter is followed, nor where fewer evaluations are left than its halvings take."""
-    assert isinstance(gained(budget, fill=fill).events[-1], Restarted)
+def test_a_run_that_an_earlier_version_restarted_is_continued(monkeypatch):
+    """Its journal counts also where this version would have opened the region again."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(State, "has_gained", lambda *_, **__: False)
+        optimizer = gained(60, fill=True)
+        assert isinstance(optimizer.events[-1], Restarted)
+    resumed = reduce(step, optimizer.events, None)
+    assert digest(resumed) == digest(optimizer.state)
+    assert resumed.in_design
+
+
+def test_the_letter_of_the_paper_opens_no_region_again():
+    """A region that ends in all dimensions is given up, whatever it has gained."""
+    assert isinstance(gained(60, fill=False).events[-1], Restarted)
     assert not Settings.paper().fill_budget
 
 
@@ -312,6 +322,31 @@ def test_what_is_a_gain_is_measured_by_what_was_gained_before(gain, enough):
     while optimizer.state.trust.length > 0.4:
         answer(optimizer, 1, 0.0)
     assert not optimizer.state.gains
+
+
+@pytest.mark.parametrize(
+    ("gain", "left", "again"),
+    [
+        (0.001, 10, False),  # nothing worth the name: a new lineage may find something
+        (0.003, 10, True),  # little, but this lineage had more than ten evaluations: another would not get as far
+        (0.003, 1500, False),  # there is room for another
+        (0.1, 1500, True),  # it still gains
+    ],
+)
+def test_whether_a_region_is_opened_again_depends_on_the_room_for_another_lineage(gain, left, again):
+    """From 1 to 0 before: 0.002 are a share. One that ends needs a share for each length where another has room."""
+    optimizer = opened(fill=True, value=0.0, budget=2000)
+    answer(optimizer, 1, -gain)
+    since = optimizer.state.opening_trials
+    while optimizer.state.opening_trials == since and not isinstance(optimizer.events[-1], Restarted):
+        answer(optimizer, 1, 0.0)
+    end = max(i for i, event in enumerate(optimizer.events) if isinstance(event, Told))
+    before = optimizer.states[end - 1]
+    assert 10 < len(before.model_y) < 1500
+    ended = step(replace(before, budget=len(before.trials) + left), optimizer.events[end])
+    assert decide(ended) == (None if again else "restart")
+    assert (ended.trust == TrustRegion.fresh(ended.settings.limits)) == again
+    assert len(ended.model_y) == len(before.model_y) + 1
 
 
 def test_a_region_without_room_for_another_lineage_is_not_given_up():

@@ -37,8 +37,8 @@ class Settings:
         fill_budget: Whether all that is left of the budget belongs to the largest target dimension. Its tolerance for
             failures then follows from what is left (`Schedule.patient_tolerance`) while the region gains, or if there
             is no room for another lineage; else it is that of the level before, once the region was halved. A region
-            that ends there after a gain is opened again, with all observations, if there are evaluations left for all
-            its halvings. Otherwise as in the paper: the schedule's tolerance, then a restart.
+            that ends there while it gains is opened again, with all observations; if fewer evaluations are left than
+            its lineage has had, after any gain. Otherwise as in the paper: the schedule's tolerance, then a restart.
         margin: What an improvement must exceed to be a success, relative to `margin_unit`.
         margin_unit: "spread", the distance from the region's best value to its median, or "value", the absolute best
             value, as in the paper's experiments; the latter depends on an offset of the function and vanishes at 0.

@@ -151,9 +151,12 @@ class State:
     @property
     def gains(self) -> bool:
         """Whether the region has gained, for each of its lengths so far, a share of what its lineage had before it."""
-        lengths = 1 + self.trust.halvings(self.settings.limits)
+        return self.has_gained(shares=1 + self.trust.halvings(self.settings.limits))
+
+    def has_gained(self, shares: int = 1) -> bool:
+        """Whether the region has gained so many shares of what its lineage had gained before it."""
         before = self.design_best - self.opening_best
-        return self.opening_best - self.model_best > lengths * GAIN * before
+        return self.opening_best - self.model_best > shares * GAIN * before
 
     @property
     def is_last(self) -> bool:

@@ -259,14 +259,18 @@ def _folded(state: State, outcome: Outcome) -> State:
         return replace(state, trust=trust)
     if state.target_dim < state.largest_dim:
         return replace(state, trust=trust, due="split")
-    return _opened(state) if _worth_it(state, proposal.tolerance) else replace(state, trust=trust, due="restart")
+    return _opened(state) if _worth_it(state) else replace(state, trust=trust, due="restart")
 
 
-def _worth_it(state: State, tolerance: int) -> bool:
-    """Whether to open a region that ends at the largest target dimension once more: it gains, and there is room."""
-    settings = state.settings
-    needed = TrustRegion.fresh(settings.limits).halvings_left(settings.limits) * tolerance
-    return settings.fill_budget and state.gains and needed <= state.budget - len(state.trials)
+def _worth_it(state: State) -> bool:
+    """Whether to open a region that ends at the largest target dimension once more: it gains.
+
+    With fewer evaluations left than its lineage has had, a new one would hardly get as far, and any gain will do.
+    """
+    if not state.settings.fill_budget:
+        return False
+    left = state.budget - len(state.trials)
+    return state.gains or (left < len(state.model_y) and state.has_gained())
 
 
 def _added(state: State, event: Added) -> State:

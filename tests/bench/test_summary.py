@@ -34,7 +34,10 @@ def test_a_short_method_does_not_pull_the_others_down_unsaid():
 
 
 def test_a_page_gets_methods_by_problems():
-    """By average rank; the best mean in bold, decimals by its error, methods without a run on a problem last."""
+    """By average rank; the best mean in bold, decimals by its error, methods without a run on a problem last.
+
+    Below is the same sentence on ranks as in the text.
+    """
     runs = [run("p", "a", seed, [3.0, value]) for seed, value in enumerate((1.0, 1.02))]
     runs += [run("q", "a", 0, [0.123456, 7.0]), run("p", "b", 0, [20.0, 9.0]), run("q", "b", 0, [2.0, 1.0])]
     runs += [run("q", "c", 0, [0.5, 0.25])]
@@ -44,7 +47,10 @@ def test_a_page_gets_methods_by_problems():
         "| `a` | **1.010 +- 0.010** (2) | **0.12346** (1) | 1.0 | 0.5 to 0.5 |",
         "| `b` | 9 (1) | 1 (1) | 2.0 | 0.5 to 0.5 |",
         "| `c` |  | 0.25 (1) |  | 0.5 to 0.5 |",
+        "",
+        as_text(runs).splitlines()[-1],
     ]
+    assert as_markdown(runs).splitlines()[-1].startswith("Friedman's test: p = ")
 
 
 def test_a_page_says_which_means_are_of_fewer_evaluations():

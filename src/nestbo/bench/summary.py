@@ -122,7 +122,8 @@ def as_text(runs: Sequence[Run]) -> str:
 def as_markdown(runs: Sequence[Run]) -> str:
     """A table for a page: a row per method, best first, a column per problem, the best mean of each in bold.
 
-    A mean after fewer evaluations than others of its problem have says so, and does not compete.
+    A mean after fewer evaluations than others of its problem have says so, and does not compete. Below the table is what
+    the differences between average ranks mean.
     """
     found = lines(runs)
     problems = tuple(dict.fromkeys(line.problem for line in found))
@@ -141,7 +142,8 @@ def as_markdown(runs: Sequence[Run]) -> str:
         seconds = [line.seconds for line in own if line is not None]
         rank = f"{ranks[method]:.1f}" if method in ranks else ""
         rows.append((f"`{method}`", *cells, rank, f"{min(seconds):.2g} to {max(seconds):.2g}"))
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    below = [] if ranked is None else ["", _significance(ranked[0])]
+    return "\n".join(["| " + " | ".join(row) + " |" for row in rows] + below)
 
 
 def _cell(line: Line, best: float, most: int) -> str:
@@ -204,9 +206,14 @@ def _average_ranks(runs: Sequence[Run]) -> list[str]:
     if (found := _ranked(runs)) is None:
         return []
     ranks, order = found
-    difference = f"ranks that differ by less than {ranks.critical_difference:.2f} are not told apart (Nemenyi, 5 %)"
     return [
         "",
         f"Average rank over {ranks.problems} problems: " + ", ".join(f"{name} {rank:.2f}" for rank, name in order),
-        f"Friedman's test: p = {format_p(ranks.p)}; {difference}",
+        _significance(ranks),
     ]
+
+
+def _significance(ranks: statistics.Ranks) -> str:
+    """Whether average ranks differ by more than luck, in a line."""
+    difference = f"ranks that differ by less than {ranks.critical_difference:.2f} are not told apart (Nemenyi, 5 %)"
+    return f"Friedman's test: p = {format_p(ranks.p)}; {difference}"
