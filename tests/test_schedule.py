@@ -101,10 +101,18 @@ def test_tolerances_are_possible(D, b, budget, halvings):
 
 @pytest.mark.parametrize(
     ("D", "budget", "available", "expected"),
-    [(100, 490, 380, 33), (100, 990, 600, 62), (300, 990, 600, 100), (1000, 990, 600, 123), (1000, 990, 1600, 266)],
+    [
+        (100, 490, 380, 33),  # a third of the dimensions
+        (100, 990, 600, 62),  # what is left, by k
+        (180, 990, 600, 80),  # all dimensions but a hundred
+        (300, 990, 600, 145),  # what is left, by the paper's k
+        (300, 990, 1250, 200),
+        (1000, 990, 600, 123),
+        (1000, 990, 1600, 266),
+    ],
 )
 def test_the_last_level_is_patient(D, budget, available, expected):
-    """A third of the dimensions may fail, if six halvings fit into what there is; what k leaves in any case."""
+    """A third of the dimensions may fail, or all but a hundred, if six halvings fit; what k leaves in any case."""
     assert Schedule.plan(D, budget=budget, halvings=12).patient_tolerance(available) == expected
 
 

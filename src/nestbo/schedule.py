@@ -20,8 +20,8 @@ from nestbo.embedding import LARGEST
 
 HALVINGS = 6
 """k = floor(log_{1/2}(L_min / L_init)) with L_init = 0.8 and L_min = 2^-7 (section 3.4 of the paper)."""
-DIRECTIONS = 3
-"""A patient last level tolerates at least D / 3 failures in a row, if the budget allows it."""
+THIRD, HUNDRED = 3, 100
+"""A patient last level tolerates at least D / 3 failures in a row, or D - 100, if the budget allows it."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,16 @@ class Schedule:
         """As `failure_tolerance(D)`, for a last level that has all evaluations to itself that are left.
 
         To end regions soon (k above the paper's) makes room for larger subspaces. Here there are none: a direction in
-        three is tried in vain before the region is halved, as far as the paper's k allows it.
+        three is tried in vain before the region is halved, and in many dimensions all but a hundred, as far as the
+        paper's k allows it (decisions 0005 and 0007).
 
         Args:
             available: Evaluations that are left; the schedule's share counts if it is more.
         """
         D = self.input_dim
         share = max(self.split_budget(D), available)
-        return max(1, min(max(share // self.halvings, min(share // HALVINGS, D // DIRECTIONS)), D))
+        directions = max(D // THIRD, D - HUNDRED)
+        return max(1, min(max(share // self.halvings, min(share // HALVINGS, directions)), D))
 
     def _uncapped(self) -> tuple[int, ...]:
         """d_i for i in 0..n."""

@@ -122,8 +122,8 @@ def as_text(runs: Sequence[Run]) -> str:
 def as_markdown(runs: Sequence[Run]) -> str:
     """A table for a page: a row per method, best first, a column per problem, the best mean of each in bold.
 
-    A mean after fewer evaluations than others of its problem have says so, and does not compete. Below the table is what
-    the differences between average ranks mean.
+    A mean after fewer evaluations than others of its problem have says so, and does not compete. Below the table is
+    what differences between average ranks mean.
     """
     found = lines(runs)
     problems = tuple(dict.fromkeys(line.problem for line in found))
