@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import nestbo
 from nestbo import Integer, Optimizer, Real, Settings, Space
+from nestbo.buffers import Rows
 from nestbo.errors import BudgetExhausted, JournalError, TrialError
 from nestbo.events import Asked, Embedded, Extended, Failed, Opened, Restarted, Stopped, Told
 from nestbo.propose import tolerance
@@ -374,6 +375,19 @@ def test_a_noisy_run_stays_patient():
     state = optimizer.state
     assert not state.gains
     assert tolerance(state, 1) == state.schedule.patient_tolerance(600 - len(state.trials))
+
+
+def test_gains_are_measured_from_the_first_value_of_all():
+    """Where a study forgets its values once something is feasible, what comes first is no gain, and what follows is."""
+    optimizer = barren(options={"fill_budget": True})
+    answer(optimizer, 10)
+    trial, state = optimizer.ask(), optimizer.state
+    assert not state.trials[trial.id].design
+    nothing = Rows.of(np.full(len(state.model_y), np.nan))
+    state = replace(state, model_y=nothing, model_best=math.inf, design_best=math.inf, opening_best=math.inf)
+    first = step(state, Told(trial.id, 5.0, None, None))
+    assert (first.design_best, first.opening_best, first.has_gained()) == (5.0, 5.0, False)
+    assert replace(first, opening_best=4.0, model_best=3.0).has_gained()
 
 
 def test_what_a_design_finds_is_no_gain():

@@ -42,7 +42,8 @@ class Settings:
         margin: What an improvement must exceed to be a success, relative to `margin_unit`.
         margin_unit: "spread", the distance from the region's best value to its median, or "value", the absolute best
             value, as in the paper's experiments; the latter depends on an offset of the function and vanishes at 0.
-        candidates_per_dim, max_candidates: Candidates per suggestion: min(candidates_per_dim * d, max_candidates).
+        candidates_per_dim, max_candidates: Candidates per suggestion: min(candidates_per_dim * d, max_candidates), and
+            at least ten for each point that is asked for at once.
         moving_coordinates: Expected number of coordinates in which a candidate differs from the centre.
         lengthscale_bounds, signal_bounds: Box of the surrogate's hyperparameters.
         noise_floor, noise_ceiling: Box of the noise variance, in units of standardised values; the ceiling is at least

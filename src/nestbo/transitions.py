@@ -247,11 +247,11 @@ def _folded(state: State, outcome: Outcome) -> State:
     success = outcome.value < to_beat - proposal.margin
     in_design = state.in_design
     state = _observe(state, z, outcome.value, outcome.trial)
+    if in_design:  # the first value of all may be that of a later point
+        state = replace(state, design_best=state.model_best, opening_best=state.model_best)
     if proposal.design:
         # With more evaluations out than the design has points, some come after it is complete: they say nothing of it.
-        best = state.model_best
-        completed = replace(state, design_left=max(0, state.design_left - 1), design_best=best, opening_best=best)
-        return completed if in_design else state
+        return replace(state, design_left=max(0, state.design_left - 1)) if in_design else state
     if proposal.region != state.region or outcome.trial < state.opening_trials or state.due is not None:
         return state
     trust = state.trust.update(success, proposal.tolerance, state.settings.limits)

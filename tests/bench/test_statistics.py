@@ -35,35 +35,19 @@ def test_best_so_far_is_the_minimum_of_what_is_known(values):
 
 
 @given(st.lists(series, min_size=1, max_size=6))
-def test_curves_of_unequal_length_are_cut_or_held(runs):
-    """Cutting keeps the evaluations that all runs have, holding goes on with each run's best; both agree before."""
-    cut, held = statistics.best_curves(runs), statistics.best_curves(runs, unequal="hold")
-    lengths = [len(run) for run in runs]
-    assert cut.shape == (len(runs), min(lengths))
-    assert held.shape == (len(runs), max(lengths))
-    np.testing.assert_array_equal(cut, held[:, : min(lengths)])
-    for run, curve in zip(runs, held, strict=True):
-        np.testing.assert_array_equal(curve[: len(run)], statistics.best_so_far(run))
-        assert (curve[len(run) :] == curve[len(run) - 1]).all()
-    if len(set(lengths)) > 1:
-        with pytest.raises(SettingsError, match=f"{min(lengths)} to {max(lengths)} evaluations"):
-            statistics.best_curves(runs, unequal="error")
-    else:
-        np.testing.assert_array_equal(statistics.best_curves(runs, unequal="error"), cut)
+def test_curves_of_unequal_length_are_cut(runs):
+    """They keep the evaluations that all runs have."""
+    curves = statistics.best_curves(runs)
+    assert curves.shape == (len(runs), min(map(len, runs)))
+    for run, curve in zip(runs, curves, strict=True):
+        np.testing.assert_array_equal(curve, statistics.best_so_far(run)[: curve.size])
 
 
-@pytest.mark.parametrize(
-    ("runs", "unequal", "message"),
-    [
-        ([], "cut", "at least one run"),
-        ([[[1.0]]], "cut", r"each run must be \(n,\)"),
-        ([[1.0]], "stretch", "cut, hold, error, got 'stretch'"),
-    ],
-)
-def test_senseless_runs_are_refused(runs, unequal, message):
-    """No runs, tables of runs and unknown ways to treat lengths are errors."""
+@pytest.mark.parametrize(("runs", "message"), [([], "at least one run"), ([[[1.0]]], r"each run must be \(n,\)")])
+def test_senseless_runs_are_refused(runs, message):
+    """No runs, and tables of runs, are errors."""
     with pytest.raises(SettingsError, match=message):
-        statistics.best_curves(runs, unequal=unequal)
+        statistics.best_curves(runs)
 
 
 @given(tables)
@@ -115,8 +99,10 @@ def test_quartiles_are_ordered(curves):
 @given(st.lists(series, min_size=1, max_size=5), numbers)
 def test_evaluations_to_target_are_counted_by_hand(runs, target):
     """The time is the first evaluation, from 1, with a value at or below the target, inf if there is none."""
-    times = statistics.evaluations_to_target(statistics.best_curves(runs, unequal="hold"), target)
-    expected = [next((i + 1 for i, v in enumerate(run) if v <= target), INF) for run in runs]
+    curves = statistics.best_curves(runs)
+    times = statistics.evaluations_to_target(curves, target)
+    common = [run[: curves.shape[1]] for run in runs]
+    expected = [next((i + 1 for i, v in enumerate(run) if v <= target), INF) for run in common]
     assert times.tolist() == expected
 
 

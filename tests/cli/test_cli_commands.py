@@ -311,6 +311,17 @@ def test_what_to_do_next_can_be_typed(main):
     assert "next         nestbo show nestbo-false.jsonl, nestbo report " in out
 
 
+def test_a_refused_resume_leaves_the_budget_as_it_was(main, folder):
+    """Known evaluations that come too late are an error before the budget is raised, which cannot be undone."""
+    (folder / "known.csv").write_text("x0,x1,value\n0.5,0.5,-7\n")
+    main("run", "--command", "echo 1", "--bounds", "0:1", "--dim", 2, "--budget", 2, "-q", "--journal", "r.jsonl")
+    before = (folder / "r.jsonl").read_bytes()
+    code, _, err = main("resume", "r.jsonl", "--yes", "--budget", 50, "--known", "known.csv")
+    assert code == 2
+    assert "the run has begun with 0 known evaluations" in err
+    assert (folder / "r.jsonl").read_bytes() == before
+
+
 def test_known_evaluations_are_mentioned(main, folder):
     """The best value may be one that no evaluation of the run has given."""
     (folder / "known.csv").write_text("x0,x1,value\n0.5,0.5,-7\n")

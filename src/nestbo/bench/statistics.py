@@ -11,7 +11,7 @@ special case; a mean over runs of which one has no value is +inf, rather than a 
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from nestbo.errors import SettingsError
 
 Array = NDArray[np.float64]
-Unequal = Literal["cut", "hold", "error"]
 
 EXACT_UP_TO = 100
 """Runs of both methods together up to which the rank-sum test counts all arrangements: the paper has 20 against 20, and
@@ -101,28 +100,21 @@ def best_so_far(values: ArrayLike) -> Array:
     return np.minimum.accumulate(np.where(np.isnan(values), np.inf, values), axis=-1)
 
 
-def best_curves(runs: Sequence[ArrayLike], unequal: Unequal = "cut") -> Array:
-    """The best-so-far curves of several runs, as one table.
+def best_curves(runs: Sequence[ArrayLike]) -> Array:
+    """The best-so-far curves of several runs, as one table of as many evaluations as every run has.
 
     Args:
         runs: r series of values, (n_i,) each, nan where an evaluation failed.
-        unequal: What to do if they differ in length. `cut` keeps as many evaluations as every run has; `hold` carries
-            the best value of a shorter run on, for runs that ended because they had reached their target; `error`
-            refuses.
 
     Returns:
         (r, n).
 
     Raises:
-        SettingsError: If there is no run, a series is not one-dimensional, or lengths differ and may not.
+        SettingsError: If there is no run, or a series is not one-dimensional.
 
     >>> best_curves([[3.0, 1.0, 2.0], [4.0, 5.0]]).tolist()
     [[3.0, 1.0], [4.0, 4.0]]
-    >>> best_curves([[3.0, 1.0, 2.0], [4.0, 5.0]], unequal="hold").tolist()
-    [[3.0, 1.0, 1.0], [4.0, 4.0, 4.0]]
     """
-    if unequal not in get_args(Unequal):
-        raise SettingsError(f"unequal must be one of {', '.join(get_args(Unequal))}, got {unequal!r}: choose one")
     curves = [best_so_far(run) for run in runs]
     if not curves:
         raise SettingsError("runs must hold at least one run, got none: there is nothing to average")
@@ -130,13 +122,8 @@ def best_curves(runs: Sequence[ArrayLike], unequal: Unequal = "cut") -> Array:
         raise SettingsError(
             f"each run must be (n,), got {[c.shape for c in curves]}: pass one series of values per run"
         )
-    lengths = [curve.size for curve in curves]
-    if unequal == "error" and len(set(lengths)) > 1:
-        raise SettingsError(f"runs have {min(lengths)} to {max(lengths)} evaluations: choose unequal='cut' or 'hold'")
-    if unequal == "hold":
-        n = max(lengths)
-        return np.stack([np.append(c, np.full(n - c.size, c[-1] if c.size else np.inf)) for c in curves])  # r x n
-    return np.stack([curve[: min(lengths)] for curve in curves])  # r x n
+    n = min(curve.size for curve in curves)
+    return np.stack([curve[:n] for curve in curves])  # r x n
 
 
 def mean_and_error(curves: ArrayLike) -> Mean:

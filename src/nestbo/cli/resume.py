@@ -59,9 +59,9 @@ def go_on(path: Path, given: str | None, budget: int | None, known: Path | None,
     try:
         optimizer.must_match({}, target=target.spec)
         _check_space(target, optimizer.space)
+        add_rows(optimizer, None if known is None else read_known(known, optimizer.space))
         if budget is not None:
             optimizer.extend(budget)
-        add_rows(optimizer, None if known is None else read_known(known, optimizer.space))
     except BaseException:
         optimizer.close()
         raise
