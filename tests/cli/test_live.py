@@ -341,9 +341,8 @@ def test_a_resumed_run_is_not_credited_with_what_was_there_before():
 
 def test_a_snapshot_of_a_real_run():
     """Failures, splits and restarts: all numbers are those of the result."""
-    optimizer = Optimizer(
-        [(0.0, 1.0)] * 6, budget=70, rng=3, settings=Settings(initial_points=4, max_target_dim=4, bins=1)
-    )
+    settings = Settings(initial_points=4, max_target_dim=4, bins=1, fill_budget=False)  # with restarts
+    optimizer = Optimizer([(0.0, 1.0)] * 6, budget=70, rng=3, settings=settings)
     first = Snapshot.of(optimizer, began=0.0, now=0.0)
     assert (first.done, first.best, first.pending, first.failures, first.restarts) == (0, None, 0, 0, 0)
     assert first.grown + first.planned == optimizer.state.schedule.levels
