@@ -20,7 +20,7 @@ from nestbo.embedding import LARGEST
 
 HALVINGS = 6
 """k = floor(log_{1/2}(L_min / L_init)) with L_init = 0.8 and L_min = 2^-7 (section 3.4 of the paper)."""
-THIRD, HUNDRED = 3, 100
+DIRECTIONS, SPARED = 3, 100
 """A patient last level tolerates at least D / 3 failures in a row, or D - 100, if the budget allows it."""
 
 
@@ -124,7 +124,7 @@ class Schedule:
         """
         D = self.input_dim
         share = max(self.split_budget(D), available)
-        directions = max(D // THIRD, D - HUNDRED)
+        directions = max(D // DIRECTIONS, D - SPARED)
         return max(1, min(max(share // self.halvings, min(share // HALVINGS, directions)), D))
 
     def _uncapped(self) -> tuple[int, ...]:
