@@ -101,7 +101,7 @@ def test_values_failures_and_exceptions_come_back_as_what_they_are():
             place.submit(trial, point)
         assert (place.free, place.running) == (4, 5)
         executor.submit(int).result()  # one thread: all the others are done
-        outcomes = place.wait()
+        outcomes = list(place.wait())
         assert (place.free, place.running) == (9, 0)
     assert [outcome.trial for outcome in outcomes] == [0, 2, 1, 3, 4]
     value, failure, raised, odd, nothing = outcomes
@@ -225,7 +225,7 @@ def test_what_is_sent_is_a_point_and_a_function():
         assert len({call.args[3] for _, call in executor.out.values()}) == 2  # no two calls are equal
         for trial in (0, 1):
             executor.drop(trial)
-        place.wait()
+        assert [type(outcome) for outcome in place.wait()] == [Lost, Lost]
 
 
 # Real executors.
@@ -282,7 +282,7 @@ def test_a_pool_that_was_broken_before_is_replaced():
             executor.submit(os._exit, 3).result()
         with futures(executor) as place:
             place.submit(0, ("environment", "NESTBO_TEST"))
-            assert place.wait()[0].value == 17.0
+            assert [outcome.value for outcome in place.wait()] == [17.0]
             place.submit(1, ("sleep", 60.0))
             members = [process for pool in place._spare._last for process in pool._processes.values()]
             assert all(alive(process.pid) for process in members)

@@ -3,6 +3,7 @@
 import errno
 import math
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from nestbo.errors import JournalWriteError, NestboError
 from nestbo.evaluation import Task, ThisProcess
 from nestbo.events import Failed, Stopped, Told
 from nestbo.journal import Disk, Journal, read
-from scripted import FAST, Scripted, Stepwise, all_of_them, bowl, consistent, looped, newest, oldest, proposals, run
+from scripted import BOX, FAST, Scripted, Stepwise, all_of_them, bowl, consistent, looped, newest, oldest, proposals, run
 
 # Evaluations that are lost.
 
@@ -112,6 +113,43 @@ def test_outcomes_that_are_there_at_an_early_end_are_told(tmp_path):
     """An evaluation that was made is never thrown away."""
     result, _ = run(tmp_path / "j", all_of_them, workers=4, target=1e9)
     assert (result.status, result.nfev) == (Status.TARGET, 4)
+
+
+@pytest.mark.parametrize("kind", [StopIteration, KeyboardInterrupt, ZeroDivisionError])
+def test_evaluations_that_end_while_the_run_is_busy_are_told(tmp_path, kind):
+    """Those that end during the callback, or a suggestion, are there when the run ends, though nobody waited for them."""
+    executor = Scripted(4)
+
+    def callback(_):
+        executor.finish(2)
+        executor.finish(3)
+        raise kind
+
+    optimizer = Optimizer(BOX, budget=12, rng=0, settings=FAST, journal=tmp_path / "j")
+    place = Stepwise(Task(bowl, (), ()), executor, script=oldest)
+    with optimizer, pytest.raises(kind) if kind is ZeroDivisionError else nullcontext():
+        looped(optimizer, place, callback=callback)
+    assert [event.trial for event in read(tmp_path / "j") if isinstance(event, Told)] == [0, 2, 3]
+
+
+def test_an_exception_that_comes_with_an_early_end_is_not_raised(tmp_path):
+    """The run has ended already; the trial that raised is pending, and what came beside it is told."""
+    executor = Scripted(4)
+
+    def fun(x):
+        if executor.ended[-1] == 2:
+            raise LookupError
+        return bowl(x)
+
+    def callback(_):
+        for trial in (2, 3):
+            executor.finish(trial)
+        return True
+
+    with Optimizer(BOX, budget=12, rng=0, settings=FAST) as optimizer:
+        result = looped(optimizer, Stepwise(Task(fun, (), ()), executor, script=oldest), callback=callback)
+        assert (result.status, result.nfev) == (Status.CALLBACK, 2)
+        assert [trial.id for trial in optimizer.pending] == [1, 2]
 
 
 def test_no_evaluation_begins_after_the_time_limit(tmp_path):

@@ -243,6 +243,18 @@ def test_a_wait_can_be_short_and_results_come_as_they_are_there():
         assert [(type(outcome), outcome.trial) for outcome in outcomes] == [(Value, 0), (Raised, 2)]
 
 
+def test_outcomes_are_collected_without_waiting():
+    """Those that are there, each once; who is still evaluating goes on."""
+    with pool(2) as workers:
+        both_ready(workers)
+        workers.submit(0, ("value", 1.0))
+        workers.submit(1, ("sleep", 60.0))
+        waiting_for(lambda: any(worker.connection.poll() for worker in workers._workers))
+        assert [outcome.trial for outcome in workers.collect()] == [0]
+        assert list(workers.collect()) == []
+        assert workers.running == 1
+
+
 def test_a_value_that_is_there_is_not_lost_with_what_goes_wrong_after_it(monkeypatch):
     """Another worker has died and cannot be replaced: the value comes first, then the error."""
     with pool(2) as workers:

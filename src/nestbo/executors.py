@@ -24,11 +24,12 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -101,23 +102,43 @@ class Futures:
         self._out[future] = _Out(trial, time.monotonic(), alone=self._spare is not None)
         future.add_done_callback(self._done.put)
 
-    def wait(self) -> list[Outcome]:
-        """The outcomes that are there, `Raised` last; none if the executor has more room than before."""
+    def wait(self) -> Iterator[Outcome]:
+        """The outcomes that are there, `Raised` last; none if the executor has more room than before.
+
+        Each comes as soon as it is known: to find out about the next may take seconds, where a pool has broken.
+        """
         before, cluster = self._places.count, self._executor if isinstance(self._executor, OnDask) else None
-        done: list[Future[Any]] = []
-        while not done:
+        while True:
             self._places.look()
             if self._places.count > before:
-                return []
+                return
             with suppress(queue.Empty):
-                done.append(self._done.get(timeout=None if cluster is None else REFRESH))
-            if not done and cluster is not None and cluster.closed:
+                first = self._done.get(timeout=None if cluster is None else REFRESH)
+                break
+            if cluster is not None and cluster.closed:
                 raise NestboError("the Dask client was closed: connect a new one, and continue the run")
+        yield from self._outcomes(chain([first], self._there()))
+
+    def collect(self) -> Iterator[Outcome]:
+        """The outcomes that are there already, `Raised` last."""
+        return self._outcomes(self._there())
+
+    def _there(self) -> "Iterator[Future[Any]]":
+        """Futures that are done."""
         with suppress(queue.Empty):
             while True:
-                done.append(self._done.get_nowait())
-        outcomes = [self._outcome(future, self._out.pop(future)) for future in done]
-        return sorted(outcomes, key=lambda outcome: isinstance(outcome, Raised))
+                yield self._done.get_nowait()
+
+    def _outcomes(self, done: "Iterable[Future[Any]]") -> Iterator[Outcome]:
+        """What became of evaluations that are done, `Raised` last."""
+        raised: list[Outcome] = []
+        for future in done:
+            outcome = self._outcome(future, self._out.pop(future))
+            if isinstance(outcome, Raised):
+                raised.append(outcome)
+            else:
+                yield outcome
+        yield from raised
 
     def _outcome(self, future: "Future[Any]", out: "_Out") -> Outcome:
         """What became of an evaluation."""
@@ -247,6 +268,10 @@ class Mapped:
         self._proven = True
         outcomes = [answer.raised() if isinstance(answer, Remote) else answer for answer in answers]
         return sorted(outcomes, key=lambda outcome: isinstance(outcome, Raised))
+
+    def collect(self) -> tuple[()]:
+        """Nothing runs but in `wait`."""
+        return ()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,10 +78,19 @@ class Loop:
         return optimizer.result()
 
     def _kept(self) -> End | None:
-        """The loop; whatever ends it, an evaluation that has arrived is not thrown away."""
+        """The loop; whatever ends it, an evaluation that has ended is not thrown away."""
         try:
-            return self._loop()
+            end = self._loop()
+            self.arrived.extend(self.evaluator.collect())
+            while self.arrived:
+                # An exception that came with an early end comes again when the run goes on.
+                if isinstance(self.arrived[0], Raised):
+                    self.arrived.popleft()
+                else:
+                    self._tell_first()
         except BaseException as error:
+            with suppress(NestboError, OSError):  # a worker that is broken, or cannot be replaced, is not needed now
+                self.arrived.extend(self.evaluator.collect())
             while self.arrived:
                 outcome = self.arrived.popleft()
                 # The first one may have been told, all but its leaving the queue.
@@ -91,6 +101,7 @@ class Loop:
                         if str(unsaved) != str(error):
                             error.add_note(str(unsaved))
             raise
+        return end
 
     def _loop(self) -> End | None:
         """Keep the evaluator busy. Once no other evaluation may begin, those that run are waited for."""
@@ -105,8 +116,6 @@ class Loop:
                 self.arrived.extend(self.evaluator.wait())
             end = self._take()
             if end is not None:
-                while self.arrived:
-                    self._tell_first()
                 return end
 
     def _begin(self) -> End | None:

@@ -210,6 +210,10 @@ class ProcessPool:
                 break
         yield from raised
 
+    def collect(self) -> Iterator[Outcome]:
+        """The outcomes that are there already, `Raised` last."""
+        return self.wait(0.0)
+
     def close(self) -> None:
         """End all workers: at once if they are evaluating, else they leave by themselves."""
         workers, self._workers = self._workers, []
@@ -239,10 +243,16 @@ class ProcessPool:
             there.close()
         return _Worker(name, process, here)
 
+    def _end(self, worker: _Worker, grace: float = 0.0) -> int | None:
+        """End a worker that evaluates no more; its exit code. It is gone also if no other can take its place."""
+        code = worker.end(grace)
+        self._workers.remove(worker)
+        return code
+
     def _replace(self, worker: _Worker) -> _Worker:
-        """Put a new worker in the place of one that has ended."""
+        """Start another worker for one that has ended."""
         new = self._started(worker.name)
-        self._workers[self._workers.index(worker)] = new
+        self._workers.append(new)
         return new
 
     def _look(self, worker: _Worker, there: set[Any]) -> Outcome | None:
@@ -282,7 +292,7 @@ class ProcessPool:
 
     def _lost(self, worker: _Worker) -> Outcome | None:
         """A worker has died: its evaluation has failed, unless it was only about to begin."""
-        reason = f"the worker process died: {_ending(worker.end(GRACE))}"
+        reason = f"the worker process died: {_ending(self._end(worker, GRACE))}"
         if not worker.ready:
             self._stillborn += 1
             if not self._proven or self._stillborn >= STILLBORN:
@@ -301,7 +311,7 @@ class ProcessPool:
     def _overdue(self, worker: _Worker) -> Outcome | None:
         """An evaluation has taken too long: its worker is killed."""
         seconds = time.monotonic() - worker.began
-        worker.end()
+        self._end(worker)
         self._replace(worker)
         reason = f"timeout: no value after {self._timeout:g} s"
         return None if worker.trial is None else Failure(worker.trial, reason, seconds, worker.name)

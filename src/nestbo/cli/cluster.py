@@ -1,5 +1,6 @@
 """Evaluation on a Dask cluster that somebody has started."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -61,9 +62,13 @@ class Cluster:
         """Begin an evaluation."""
         self._futures.submit(trial, point)
 
-    def wait(self) -> list[Outcome]:
+    def wait(self) -> Iterator[Outcome]:
         """The outcomes that are there, `Raised` last; none if the cluster has grown."""
         return self._futures.wait()
+
+    def collect(self) -> Iterator[Outcome]:
+        """The outcomes that are there already, `Raised` last."""
+        return self._futures.collect()
 
 
 def _at_home_anywhere(task: Task, timeout: float | None) -> Task:

@@ -187,6 +187,10 @@ class Programs:
         """The outcomes that are there, `Raised` last."""
         return map(self._complete, self._pool.wait())
 
+    def collect(self) -> Iterator[Outcome]:
+        """The outcomes that are there already, `Raised` last."""
+        return map(self._complete, self._pool.collect())
+
     def _complete(self, outcome: Outcome) -> Outcome:
         """Add what a program has said before it was killed with its worker."""
         if not isinstance(outcome, Failure):
