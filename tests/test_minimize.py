@@ -395,6 +395,21 @@ def test_a_journal_of_another_problem_is_refused(tmp_path):
     assert run(journal=path, budget=5).nfev == 5
 
 
+def test_a_function_may_go_to_another_folder(tmp_path, monkeypatch):
+    """As those do that call simulators: a journal that was named by a relative path is still found."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scratch").mkdir()
+
+    def wandering(x):
+        monkeypatch.chdir(tmp_path / "scratch")
+        return float((x**2).sum())
+
+    assert run(wandering, budget=4, journal="run.jsonl").nfev == 4
+    with Optimizer.resume(tmp_path / "run.jsonl") as optimizer:
+        assert optimizer.result().nfev == 4
+    assert not list((tmp_path / "scratch").iterdir())
+
+
 def test_when_the_disk_is_full_the_result_is_in_the_error(tmp_path, monkeypatch):
     """What was saved before is not lost with the exception."""
     append, calls = Journal.append, []

@@ -98,6 +98,7 @@ class Journal:
 
     def __init__(self, path: Path, lock: Lock, descriptor: int, tail: _Tail) -> None:
         self._path = path
+        self._place = path.absolute()  # wherever a user's function goes
         self._lock = lock
         self._descriptor: int | None = descriptor
         self._tail = tail
@@ -177,7 +178,7 @@ class Journal:
     def _put(self, descriptor: int, line: bytes, size: int) -> None:
         """Write a line behind the first `size` bytes, and wait until it is on the disk."""
         # What is written to a file without a name is lost when it is closed.
-        if not self.disk.is_at(descriptor, self._path):
+        if not self.disk.is_at(descriptor, self._place):
             raise FileNotFoundError(errno.ENOENT, "the file was replaced by another")
         found = self.disk.size(descriptor)
         if not size <= found <= self._reach:

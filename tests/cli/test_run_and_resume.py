@@ -122,6 +122,24 @@ def test_whatever_a_program_does_is_recorded(tmp_path):
     assert "evaluations  7, 4 of them failed" in done.stdout
 
 
+def test_a_value_that_cannot_be_saved_is_said(tmp_path):
+    """The journal was moved away: the value is in the message, which does not claim that everything is recorded."""
+    (tmp_path / "model.py").write_text(
+        "from pathlib import Path\n"
+        "calls = []\n"
+        "def cost(x):\n"
+        "    calls.append(x)\n"
+        "    if len(calls) == 3:\n"
+        "        Path('run.jsonl').rename('elsewhere.jsonl')\n"
+        "    return 2.5\n"
+    )
+    done = nestbo("run", "model.py:cost", *BOX, "--budget", 6, "--journal", "run.jsonl", "--quiet", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "the value 2.5 of trial 2 could not be saved" in done.stderr
+    assert "All other evaluations are recorded." in done.stderr
+    assert len(told(tmp_path / "elsewhere.jsonl")) == 2
+
+
 def test_failures_in_a_row_end_the_run(tmp_path):
     """After max_failures in a row: exit code 1, the last reason, and the command to go on once it is mended."""
     script(tmp_path, "echo no licence >&2; exit 3")

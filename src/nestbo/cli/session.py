@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 from nestbo.checks import whole
-from nestbo.errors import NestboError, SettingsError
+from nestbo.errors import JournalWriteError, NestboError, SettingsError
 from nestbo.evaluation import Evaluator, ThisProcess
 from nestbo.loop import Loop
 from nestbo.minimize import SHORTEST
@@ -148,7 +148,8 @@ def carry_out(optimizer: Optimizer, target: Target, how: How, journal: Path, fin
         raise typer.Exit(INTERRUPTED) from None
     except NestboError as error:
         said = [f"nestbo: {visible(str(error))}", *getattr(error, "__notes__", [])]
-        typer.echo("\n".join([*said, f"All that was evaluated is recorded. To continue:\n  {command}"]), err=True)
+        recorded = "All other evaluations are" if isinstance(error, JournalWriteError) else "All that was evaluated is"
+        typer.echo("\n".join([*said, f"{recorded} recorded. To continue:\n  {command}"]), err=True)
         raise typer.Exit(FAILED) from None
     if how.kind != "json":
         finish(result)
