@@ -32,3 +32,16 @@ def test_import_leaves_heavy_modules_alone(loaded, name):
     """Slow or optional packages are imported by what needs them, never by `import nestbo`."""
     assert "nestbo" in loaded
     assert sorted(module for module in loaded if module == name or module.startswith(f"{name}.")) == []
+
+
+def test_what_the_interface_names_is_there_after_import_nestbo():
+    """Edges are imported when they are first used, so that their names work as they are written in the docs."""
+    code = (
+        "import nestbo, sys; assert not [name for name in sys.modules if name.startswith('nestbo.bench')]\n"
+        "print(nestbo.bench.problems.get('branin2@5').space.dim, nestbo.bench.methods.get('turbo-1').name)\n"
+        "from nestbo import integrations\n"
+        "try: nestbo.bench.problem\n"
+        "except AttributeError as error: print(error)"
+    )
+    done = python(code)
+    assert done.stdout == "5 turbo-1\nmodule 'nestbo.bench' has no attribute 'problem'\n", done.stderr

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 # A module imports only what stands before it, in an earlier layer or earlier in its own: so there are no cycles.
 # `name.*` is a package whose modules may import each other. `` is `nestbo` itself, the public names.
 LAYERS = {
-    "foundations": ["_version", "errors", "checks", "rng", "threads", "buffers"],
+    "foundations": ["_version", "lazy", "errors", "checks", "rng", "threads", "buffers"],
     "mathematics": [
         *["parameters", "bounds", "chart", "space", "embedding", "theory", "schedule", "region", "standardize"],
         *["gp.hyper", "gp.kernel", "gp.fit", "gp.posterior", "gp", "thompson"],

@@ -13,7 +13,20 @@ from nestbo.errors import JournalWriteError, NestboError
 from nestbo.evaluation import Task, ThisProcess
 from nestbo.events import Failed, Stopped, Told
 from nestbo.journal import Disk, Journal, read
-from scripted import BOX, FAST, Scripted, Stepwise, all_of_them, bowl, consistent, looped, newest, oldest, proposals, run
+from scripted import (
+    BOX,
+    FAST,
+    Scripted,
+    Stepwise,
+    all_of_them,
+    bowl,
+    consistent,
+    looped,
+    newest,
+    oldest,
+    proposals,
+    run,
+)
 
 # Evaluations that are lost.
 
@@ -117,7 +130,7 @@ def test_outcomes_that_are_there_at_an_early_end_are_told(tmp_path):
 
 @pytest.mark.parametrize("kind", [StopIteration, KeyboardInterrupt, ZeroDivisionError])
 def test_evaluations_that_end_while_the_run_is_busy_are_told(tmp_path, kind):
-    """Those that end during the callback, or a suggestion, are there when the run ends, though nobody waited for them."""
+    """Those that end during the callback, or a suggestion, are there when the run ends: nobody has waited for them."""
     executor = Scripted(4)
 
     def callback(_):
@@ -132,7 +145,7 @@ def test_evaluations_that_end_while_the_run_is_busy_are_told(tmp_path, kind):
     assert [event.trial for event in read(tmp_path / "j") if isinstance(event, Told)] == [0, 2, 3]
 
 
-def test_an_exception_that_comes_with_an_early_end_is_not_raised(tmp_path):
+def test_an_exception_that_comes_with_an_early_end_is_not_raised():
     """The run has ended already; the trial that raised is pending, and what came beside it is told."""
     executor = Scripted(4)
 

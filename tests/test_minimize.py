@@ -100,6 +100,7 @@ def test_the_function_may_write_to_its_point():
         ({"budget": 0}, "budget must be at least 1, got 0: choose"),
         ({"fun": 3.0}, "fun must be a function, got float: pass"),
         ({"callback": 1}, "callback must be a function, got int: pass"),
+        ({"constraints": {"type": "ineq"}}, "constraints other than bounds are not supported, .*: add a penalty"),
         ({"catch": "ValueError"}, "catch must be exception types, got 'ValueError': write"),
         ({"catch": (KeyboardInterrupt,)}, "catch must be exception types"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0: choose"),
@@ -252,6 +253,18 @@ def test_a_callback_that_answers_anything_else_does_not_stop(answer):
     assert [so_far.nfev for so_far in seen] == list(range(1, result.nfev + 1))
     assert all(so_far.status == Status.RUNNING for so_far in seen[:-1])
     assert result.status == Status.TARGET
+
+
+def test_a_callback_may_take_its_result_by_keyword_alone():
+    """As scipy's may; and one that does not say what it takes is called with the result."""
+    seen = []
+
+    def callback(*, intermediate_result):
+        seen.append(intermediate_result.nfev)
+
+    assert run(budget=3, callback=callback, constraints=()).nfev == 3
+    assert run(budget=2, callback=print).nfev == 2
+    assert seen == [1, 2, 3]
 
 
 def test_an_error_of_the_callback_passes_through():

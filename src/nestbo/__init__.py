@@ -6,9 +6,12 @@
 12
 """
 
+from typing import TYPE_CHECKING
+
 from nestbo import errors
 from nestbo._version import __version__
 from nestbo.embedding import Embedding
+from nestbo.lazy import submodules
 from nestbo.minimize import minimize
 from nestbo.optimizer import Optimizer
 from nestbo.parameters import Integer, Real
@@ -36,3 +39,6 @@ __all__ = [
     "minimize",
     "success_probability",
 ]
+
+if not TYPE_CHECKING:  # a type checker would believe that every name exists
+    __getattr__ = submodules(__name__, "bench", "integrations", "report")

@@ -219,9 +219,13 @@ def _all_or_nothing(problem: str, advice: str) -> Iterator[contextlib.ExitStack]
 def checked_path(path: object) -> Path:
     """Where a journal is, as a path."""
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if isinstance(name, str) and "\0" not in name:
-        return Path(name)
-    raise SettingsError(f"a journal is a file, got {path!r:.60}: give its path")
+    if not isinstance(name, str) or "\0" in name:
+        raise SettingsError(f"a journal is a file, got {path!r:.60}: give its path")
+    found = Path(name)
+    # To read a device or a pipe may take for ever, or all memory. (What a folder is, its own message says.)
+    if found.exists() and not found.is_file() and not found.is_dir():
+        raise SettingsError(f"a journal is a file on a disk, {name} is a device or a pipe: give another path")
+    return found
 
 
 def recorded(path: str | Path) -> bool:
@@ -259,7 +263,7 @@ def replay(events: Iterable[Event], path: str | Path) -> State:
                 raise JournalFormatError(f"{path} was recorded by another version of nestbo: {error}") from error
             raise JournalDamaged(
                 f"line {number} of {path} does not follow from those before it ({error}); the file was left as it is. "
-                + _remedy(path, number - 1)
+                + remedy(path, number - 1)
             ) from error
     if state is None:
         raise JournalError(f"the journal {path} has no complete line: nothing was recorded, start the run anew")
@@ -289,7 +293,7 @@ def _read(path: Path) -> tuple[list[Event], int]:
                 ) from None
             raise JournalDamaged(
                 f"line {len(events) + 1} of {path} is damaged: {error}; the file was left as it is. "
-                + _remedy(path, len(events))
+                + remedy(path, len(events))
             ) from error
         begin = end + 1
     if not events:
@@ -303,8 +307,12 @@ def _read(path: Path) -> tuple[list[Event], int]:
     return events, begin
 
 
-def _remedy(path: str | Path, good: int) -> str:
-    return f"Restore it from a copy, or keep the {good} lines before: head -n {good} {path} > repaired.jsonl"
+def remedy(path: str | Path, good: int) -> str:
+    """What to do about a damaged file that begins with so many good lines."""
+    if not good:
+        return "Restore it from a copy, or move it away to begin anew: its other lines can still be read by you"
+    keep = f"head -n {good} {path} > repaired.jsonl, then move that to its place"
+    return f"Restore it from a copy, or keep {'the line' if good == 1 else f'the {good} lines'} before: {keep}"
 
 
 def _check_vacant(path: Path) -> None:

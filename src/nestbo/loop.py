@@ -31,7 +31,7 @@ class Loop:
         optimizer: Proposes points and keeps the record.
         evaluator: Where they are evaluated.
         batch: Evaluations that are proposed together; None if a new one is proposed whenever a place is free.
-        callback: Called after every evaluation.
+        callback: Called after every evaluation, with the result so far.
         progress: Shows how it goes.
         max_time: Seconds after which no evaluation begins.
         target: Value at which to stop.

@@ -1,8 +1,9 @@
 """`minimize`: for functions that can be called from here."""
 
+import inspect
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +52,7 @@ def minimize(
     known: tuple[Sequence[Any] | ArrayLike, ArrayLike] | None = None,
     max_time: float | None = None,
     target: float | None = None,
+    constraints: object = (),
 ) -> Result:
     """Minimise an expensive function of many parameters.
 
@@ -71,8 +73,8 @@ def minimize(
             workers=1 there is one worker process then.
         batch_size: Evaluations that are proposed together. Their results enter the model together, so the run does not
             depend on which of the workers is faster.
-        callback: Called after every evaluation with the result so far; stops the run by returning True or raising
-            StopIteration.
+        callback: Called after every evaluation with the result so far, by keyword if that is how it takes an
+            `intermediate_result`, as in scipy; stops the run by returning True or raising StopIteration.
         catch: Exceptions of fun that count as failed evaluations. All others end the run.
         journal: File that records the run. If it exists, the run in it is continued.
         noisy: Whether equal points may give different values. x is then the point of the best posterior mean.
@@ -81,6 +83,7 @@ def minimize(
         known: Evaluations that are known already: points and values. The best becomes the origin, unless x0 is given.
         max_time: Seconds after which no evaluation begins. Those that run are waited for.
         target: Value at which to stop.
+        constraints: There are none but the bounds: anything else than an empty tuple is refused, with advice.
 
     Returns:
         The result, with scipy's names.
@@ -89,7 +92,7 @@ def minimize(
     >>> result.nfev, result.success
     (15, True)
     """
-    _check(fun, catch, callback)
+    _check(fun, catch, callback, constraints)
     batch = None if batch_size is None else whole("batch_size", batch_size, least=1)
     seconds = math.inf if max_time is None else _number("max_time", max_time, least=0.0)
     patience = math.inf if timeout is None else _number("timeout", timeout, least=SHORTEST)
@@ -103,7 +106,7 @@ def minimize(
             optimizer=optimizer,
             evaluator=place(optimizer.remaining),
             batch=batch,
-            callback=callback,
+            callback=_positional(callback),
             progress=ProgressLine() if progress else None,
             max_time=seconds,
             target=goal,
@@ -212,7 +215,25 @@ def _pairs(known: Any) -> list[tuple[Any, Any]]:
     return list(zip(points, values, strict=True))
 
 
-def _check(fun: object, catch: object, callback: object) -> None:
+def _positional(callback: Callable[..., object] | None) -> Callable[[Result], object] | None:
+    """A callback to be called with the result alone; scipy's may take their `intermediate_result` by keyword only."""
+    if callback is None:
+        return None
+    try:
+        taken = inspect.signature(callback).parameters.get("intermediate_result")
+    except (TypeError, ValueError):  # not every callable says what it takes
+        taken = None
+    if taken is None or taken.kind is not taken.KEYWORD_ONLY:
+        return callback
+    return lambda result: callback(intermediate_result=result)
+
+
+def _check(fun: object, catch: object, callback: object, constraints: object) -> None:
+    if constraints is not None and not (isinstance(constraints, Sized) and len(constraints) == 0):
+        raise SettingsError(
+            f"constraints other than bounds are not supported, got {constraints!r:.60}: add a penalty to the value of "
+            "fun, or raise an exception that is named in catch where a point is infeasible"
+        )
     if not callable(fun):
         raise SettingsError(f"fun must be a function, got {type(fun).__name__}: pass the function, not its value")
     if callback is not None and not callable(callback):

@@ -194,8 +194,8 @@ def margin(state: State) -> float:
     if state.settings.margin_unit == "value":
         unit = abs(best)
     else:
-        # Halved first, so that the difference of two huge values stays finite.
-        unit = min(2.0 * (0.5 * float(np.nanmedian(state.model_y.array)) - 0.5 * best), float(np.finfo(float).max))
+        # Halved first, so that the mean and the difference of two huge values stay finite.
+        unit = min(2.0 * (float(np.nanmedian(0.5 * state.model_y.array)) - 0.5 * best), float(np.finfo(float).max))
     return max(state.settings.margin * unit, MARGIN_FLOOR * abs(best), float(np.finfo(float).tiny))
 
 

@@ -77,6 +77,11 @@ def test_names_are_what_get_takes():
         assert bool(needs) == bool(method.packages)
 
 
+def test_some_families_have_a_usual_dimension():
+    """Their name alone is a method: the one that the paper compares with."""
+    assert [methods.get(name).name for name in ("hesbo", "rembo", "alebo")] == ["hesbo@10", "rembo@10", "alebo@10"]
+
+
 def test_a_dimension_is_optional_in_a_name():
     """What a missing dimension means is for the owner of the name to say."""
     assert parse("problem", "levy", ["levy"], ["svm"]) == ("levy", None)

@@ -16,6 +16,7 @@ from nestbo.bench.statistics import best_so_far
 from nestbo.errors import JournalDamaged, JournalFormatError, JournalLocked, NestboError, SettingsError
 
 HEADER = {"problem": "levy@3", "method": "random", "seed": 4, "budget": 3, "optimum": 0.0, "versions": {}}
+COLUMNS = (",".join(results.COLUMNS) + "\n").encode()
 FIRST = Evaluation("00", 0.1, 0.5, 0.25)
 SECOND = Evaluation("01", math.nan, 0.5, 0.25, reason="ValueError: no")
 
@@ -223,11 +224,47 @@ def test_a_damaged_table_is_an_error(tmp_path):
     results.write([Run("p", "m", 0, *(np.zeros(2) for _ in range(3)))], tmp_path / results.TABLE)
     text = (tmp_path / results.TABLE).read_text()
     (tmp_path / results.TABLE).write_text(text.replace("p,m,0,2", "p,m,zero,2"))
-    with pytest.raises(NestboError, match=r"results.csv is damaged .*zero"):
+    with pytest.raises(NestboError, match=r"results.csv is damaged, .*zero"):
         results.read(tmp_path)
     (tmp_path / results.TABLE).write_text(text.replace("p,m,0,2", "p,m,0,1"))
-    with pytest.raises(NestboError, match=r"results.csv is damaged \(evaluation 1 of p m 0 has no place\)"):
+    with pytest.raises(NestboError, match=r"results.csv is damaged, .* \(evaluation 1 of p m 0 has no place\)"):
         results.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x80\x00\xff", "a,b".encode("utf-16"), COLUMNS + b"p,m,0,99999999999,1,1,0,0,\n", COLUMNS + b'p,m,0,"\0'],
+)
+def test_what_is_no_table_is_an_error(tmp_path, content):
+    """Also if it is no text at all, or asks for more memory than there is."""
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(NestboError, match=r"a\.csv (is damaged|has no column)"):
+        results.read(tmp_path / "a.csv")
+
+
+def test_a_damaged_parquet_file_is_an_error(tmp_path):
+    """Like a damaged table of text."""
+    pytest.importorskip("pyarrow", reason="pyarrow comes with the development tools")
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(NestboError, match=r"a\.parquet is damaged"):
+        results.read(tmp_path / "a.parquet")
+
+
+def test_a_table_that_a_spreadsheet_has_marked_is_read(tmp_path):
+    """Some write a byte order mark before the text."""
+    (tmp_path / "a.csv").write_bytes("\ufeff".encode() + COLUMNS + b"p,m,0,1,2.5,2.5,0.1,0.1,\n")
+    assert [run.values.tolist() for run in results.read(tmp_path / "a.csv")] == [[2.5]]
+
+
+def test_a_table_that_cannot_be_written_leaves_nothing(tmp_path):
+    """Neither half a table nor another one in the place of the old; through a link its target is written."""
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(NestboError, match="cannot be written"):
+        results.write([], tmp_path / "folder.csv")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    results.write([], tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "link.csv", "real.csv"]
 
 
 def test_a_record_has_one_writer(tmp_path):

@@ -15,7 +15,7 @@ import cell_workers
 import numpy as np
 import pytest
 
-from nestbo.bench import board, cell, methods, problems, results, runner
+from nestbo.bench import board, cell, experiments, methods, problems, results, runner
 from nestbo.bench.board import Board, Row, Tail, Watcher, in_words, seconds_left, summary
 from nestbo.bench.cell import Cell, Ticket, run_cell
 from nestbo.bench.methods import own
@@ -198,12 +198,53 @@ def test_a_point_that_is_not_asked_for_again_is_an_error(tmp_path):
 
 def test_a_journal_of_another_cell_is_refused(undisturbed, tmp_path):
     """A file that was moved to another seed or method is not continued there."""
-    for method, message in (("random", "is of seed 0, here should be 1"), ("nestbo", "another (space|seed)")):
+    for method, message in (("random", "is of seed 0, here should be 1"), ("nestbo", "is of seed 0, here should be 1")):
         path = results.path_of(tmp_path, PROBLEM, method, 1)
         path.parent.mkdir(parents=True)
         path.write_bytes(results.path_of(undisturbed, PROBLEM, method, 0).read_bytes())
         with pytest.raises(JournalMismatch, match=message):
             run_cell(Cell(PROBLEM, method, 1, BUDGET), tmp_path)
+
+
+@pytest.mark.parametrize(("method", "place"), [("random", "hesbo@5"), ("nestbo", "nestbo-paper")])
+def test_a_journal_in_the_wrong_place_is_in_no_table(undisturbed, tmp_path, caplog, method, place):
+    """What one method has found is not shown as that of another, nor of another problem."""
+    content = results.path_of(undisturbed, PROBLEM, method, 0).read_bytes()
+    for problem, name in ((PROBLEM, method), (PROBLEM, place), ("levy@20", method)):
+        path = results.path_of(tmp_path, problem, name, 0)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    assert [(run.problem, run.method) for run in results.read(tmp_path)] == [(PROBLEM, method)]
+    assert f"is of method {method!r}, here should be {place!r}" in caplog.text
+    assert f"is of problem {PROBLEM!r}, here should be 'levy@20'" in caplog.text
+
+
+def test_a_table_without_its_journals_is_not_replaced(undisturbed, tmp_path):
+    """Somebody has kept the table alone: a new benchmark there would leave only its own runs in it."""
+    results.write(results.read(undisturbed), tmp_path / results.TABLE)
+    with pytest.raises(SettingsError, match="without the journals it was made of"):
+        runner.run(PROBLEM, "random", seeds=1, budget=3, out=tmp_path, jobs=1)
+    assert [path.name for path in tmp_path.iterdir()] == [results.TABLE]
+
+
+def test_failures_are_reported_even_if_nothing_can_be_written(tmp_path, monkeypatch, caplog):
+    """On a full disk the reasons of the cells matter more than the table."""
+    monkeypatch.setattr(results, "write", lambda *_: (_ for _ in ()).throw(NestboError("results.csv: no space")))
+    cells = runner.grid("hartmann6@3", "random", seeds=1, budget=3)
+    report = runner.execute(cells, tmp_path, jobs=1)
+    assert len(report.failures) == 1
+    assert "results.csv: no space" in caplog.text
+    with pytest.raises(NestboError, match="no space"):
+        runner.execute(runner.grid(PROBLEM, "random", seeds=1, budget=3), tmp_path / "b", jobs=1)
+
+
+def test_a_family_alone_means_its_usual_dimension():
+    """So that a method has one place in a folder, whatever it was called."""
+    assert [cell.method for cell in runner.grid(PROBLEM, ["hesbo", "hesbo@10", "alebo"], seeds=1, budget=3)] == [
+        "hesbo@10",
+        "alebo@10",
+    ]
+    assert experiments.get("main").only(methods=["hesbo", "random"]).methods == ("hesbo@10", "random")
 
 
 def test_a_cell_that_is_open_elsewhere_is_waited_for(undisturbed, tmp_path, monkeypatch):

@@ -167,6 +167,10 @@ def test_a_table_of_steps_shows_the_same(undisturbed, tmp_path, main):
     assert {str(path) for path in (tmp_path / "figures").iterdir()} == set(done.stdout.splitlines())
     code, _, err = main("bench", "table", folder, "--steps")
     assert (code, err) == (2, "nestbo: --steps is about what is saved: give --save FILE with it\n")
+    before = (tmp_path / "steps.csv").read_bytes()
+    code, _, err = main("bench", "table", tmp_path / "steps.csv", "--at", 5, "--save", tmp_path / "steps.csv")
+    assert (code, "save it elsewhere" in err) == (2, True)
+    assert (tmp_path / "steps.csv").read_bytes() == before
 
 
 def test_the_table_of_the_first_evaluations(undisturbed, main):

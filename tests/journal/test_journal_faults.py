@@ -16,7 +16,8 @@ import pytest
 from journal_runs import SCENARIOS, SETTINGS, QuickDisk, bowl, recorded_trace, trace
 
 import nestbo
-from nestbo.errors import JournalDamaged, JournalError, JournalFormatError, JournalWriteError
+from nestbo import Optimizer
+from nestbo.errors import JournalDamaged, JournalError, JournalFormatError, JournalWriteError, SettingsError
 from nestbo.events import Told
 from nestbo.journal import Disk, Journal, read, recorded
 
@@ -300,6 +301,17 @@ def test_the_power_cut_would_show_a_missing_fsync(expected, tmp_path, monkeypatc
         assert any(lost(content, disk.told, expected, tmp_path / "cut.jsonl") for content in last[:50])
     finally:
         logging.getLogger("nestbo").disabled = False
+
+
+@pytest.mark.parametrize("special", ["/dev/full", "/dev/null", "pipe"])
+def test_a_journal_is_no_device(tmp_path, monkeypatch, special):
+    """To read one may take for ever, or all memory: it is refused, and nothing is made beside it."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    for use in (begin, read, Optimizer.resume):
+        with pytest.raises(SettingsError, match="is a device or a pipe: give another path"):
+            use(special)
+    assert not Path(f"{special}.lock").exists()
 
 
 def test_the_calls_reach_the_operating_system(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 import builtins
 import json
+import os
 import re
 from html.parser import HTMLParser
 
@@ -235,12 +236,21 @@ def test_one_journal_need_not_be_in_a_list(folder, tmp_path, monkeypatch):
 
 
 def test_a_journal_is_never_replaced(folder, tmp_path, monkeypatch):
-    """A report does not overwrite a journal, whether it is one of those reported or another."""
+    """A report replaces an older one and nothing else: no journal, whether it is one of those reported or another."""
     monkeypatch.setattr(page, "_plotly", lambda: STAND_IN)
     before = (folder / "run.jsonl").read_bytes()
-    with pytest.raises(SettingsError, match="must not replace"):
+    with pytest.raises(SettingsError, match="is no report"):
         report.write([folder / "hostile.jsonl"], folder / "run.jsonl")
     assert (folder / "run.jsonl").read_bytes() == before
+    (tmp_path / "notes.html").write_text("<html>mine")
+    os.mkfifo(tmp_path / "pipe")
+    for other in ("notes.html", "pipe"):
+        with pytest.raises(SettingsError, match="is no report"):
+            report.write([folder / "run.jsonl"], tmp_path / other)
+    (tmp_path / "link.html").symlink_to(tmp_path / "new.html")
+    for _ in range(2):  # a new one, then the older one
+        report.write([folder / "run.jsonl"], tmp_path / "link.html")
+    assert (tmp_path / "link.html").is_symlink()
     with pytest.raises(SettingsError, match="at least one journal"):
         report.write([], tmp_path / "a.html")
     with pytest.raises(NestboError, match="cannot be written"):

@@ -246,23 +246,13 @@ class Replayed:
         self._suggest_seconds = 0.0
         self._record = Record.open(path, header)
         try:
-            self._must_match(header, path)
+            results.must_be_of(results.cell_of(path), self._record.content.header, path)
             self._replay(cell, path)
             if cell.budget > self._record.content.budget:
                 self._record.extend(cell.budget)
         except BaseException:
             self.close()
             raise
-
-    def _must_match(self, header: dict[str, Any], path: Path) -> None:
-        """Make sure that the record is of this cell."""
-        recorded = self._record.content.header
-        for name in ("problem", "method", "seed"):
-            if recorded.get(name) != header[name]:
-                raise JournalMismatch(
-                    f"{path} is of {name} {recorded.get(name)!r}, here should be {header[name]!r}: it was moved or "
-                    "renamed, put it back"
-                )
 
     def _replay(self, cell: Cell, path: Path) -> None:
         """Ask for the recorded points again and tell their values."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from nestbo.errors import JournalDamaged, JournalFormatError, JournalWriteError
 from nestbo.header import versions
-from nestbo.journal import Disk
+from nestbo.journal import Disk, remedy
 from nestbo.lock import Lock
 
 FORMAT = 1
@@ -111,8 +111,8 @@ def load(path: Path) -> Content | None:
                 ended = str(line["end"])
         except (ValueError, TypeError, KeyError) as error:
             raise JournalDamaged(
-                f"line {number + 1} of {path} is damaged ({error}); the file was left as it is. Restore it from a "
-                f"copy, or keep the {number} lines before: head -n {number} {path} > repaired.jsonl"
+                f"line {number + 1} of {path} is damaged ({type(error).__name__}: {error}); the file was left as it "
+                f"is. {remedy(path, number)}"
             ) from error
         if number == 0 and line.get("format") != FORMAT:
             raise JournalFormatError(

@@ -12,7 +12,7 @@ FOLDER/failures.json                         cells that failed, and why; only wh
 import csv
 import importlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from nestbo import journal
 from nestbo.bench import record
 from nestbo.bench.statistics import best_so_far
 from nestbo.codec import HEADER
-from nestbo.errors import NestboError, SettingsError
+from nestbo.errors import JournalMismatch, NestboError, SettingsError
 from nestbo.events import Asked, Extended, Failed, Opened, Stopped, Told
 from nestbo.result import Status
 
@@ -171,13 +171,32 @@ def stored(path: Path) -> Stored | None:
         raise NestboError(f"{path} cannot be read ({error}): check its permissions") from error
 
 
+def cell_of(path: Path) -> dict[str, str | int]:
+    """The cell whose journal lies there: problem, method and seed."""
+    return {
+        "problem": unquote(path.parent.parent.name),
+        "method": unquote(path.parent.name),
+        "seed": int(path.stem),
+    }
+
+
+def must_be_of(cell: Mapping[str, str | int], recorded: Mapping[str, Any], path: Path) -> None:
+    """Make sure that a file that says of which cell it is lies in its place; it need not say everything."""
+    for name, expected in cell.items():
+        if recorded.get(name, expected) != expected:
+            raise JournalMismatch(
+                f"{path} is of {name} {recorded[name]!r}, here should be {expected!r}: it was moved or renamed, put it "
+                "back"
+            )
+
+
 def _named(path: Path, values: Sequence[float], suggest: Sequence[float], evaluate: Sequence[float], about: Any) -> Run:
-    """A run; the path says of which cell, `about` may say the optimum."""
+    """A run; the path says of which cell, `about` says the same, if anything, and perhaps the optimum."""
+    cell: Any = cell_of(path)
+    must_be_of(cell, about, path)
     optimum = about.get("optimum")
     return Run(
-        problem=unquote(path.parent.parent.name),
-        method=unquote(path.parent.name),
-        seed=int(path.stem),
+        **cell,
         values=np.array(values, dtype=np.float64),
         suggest_seconds=np.array(suggest, dtype=np.float64),
         evaluate_seconds=np.array(evaluate, dtype=np.float64),
@@ -191,12 +210,13 @@ def _from_journal(path: Path) -> Stored | None:
         return None
     values, evaluate, trials = [], [], []
     suggest: dict[int, float] = {}
-    about: Any = {}
+    about: dict[str, Any] = {}
     budget, ended = 0, False
     for event in journal.read(path):
         match event:
             case Opened() | Extended():
                 budget, ended = event.budget, False
+                about |= {"seed": event.seed} if isinstance(event, Opened) else {}
             case Asked():
                 count = len(event.z)
                 suggest |= dict.fromkeys(range(event.first_id, event.first_id + count), event.seconds / count)
@@ -208,7 +228,7 @@ def _from_journal(path: Path) -> Stored | None:
                 trials.append(event.trial)
                 values.append(event.value if isinstance(event, Told) else np.nan)
                 evaluate.append(np.nan if event.seconds is None else event.seconds)
-                about = event.attributes
+                about |= event.attributes
     return Stored(_named(path, values, [suggest[trial] for trial in trials], evaluate, about), budget, ended)
 
 
@@ -238,13 +258,17 @@ def write(runs: Iterable[Run], path: str | Path, *, steps: bool = False) -> None
             last. A row's seconds are then means over itself and those left out before it. What is left is small enough
             to be kept or published, and gives the same best values, at every evaluation.
     """
-    path = Path(path)
+    path = Path(path).resolve()  # a link to a table stays one
     save = _write_csv if _kind(path) == ".csv" else _write_parquet
     rows = _steps if steps else _rows
     partial = path.with_name(path.name + PARTIAL)
     try:
-        save((row for run in runs for row in rows(run)), partial)
-        partial.replace(path)
+        try:
+            save((row for run in runs for row in rows(run)), partial)
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise NestboError(f"{path} cannot be written ({error}): choose a folder that exists and has room") from error
 
@@ -294,28 +318,39 @@ def read_table(path: str | Path) -> list[Run]:
     Evaluations that a table of steps leaves out are +inf, which is no better than whatever there was before.
     """
     path = Path(path)
-    rows: Iterable[dict[str, Any]]
-    if _kind(path) == ".csv":
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            rows = list(reader)
-            found = reader.fieldnames or []
-    else:
-        _, parquet = _parquet(path)
-        table = parquet.read_table(path)
-        rows, found = table.to_pylist(), table.column_names
-    missing = [column for column in COLUMNS if column not in found]
-    if missing:
-        raise SettingsError(f"{path} has no column {missing[0]!r}: give a table that nestbo has written")
+    load = _read_csv if _kind(path) == ".csv" else _read_parquet
     cells: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     try:
+        rows, found = load(path)
+        missing = [column for column in COLUMNS if column not in found]
+        if missing:
+            raise SettingsError(f"{path} has no column {missing[0]!r}: give a table that nestbo has written")
         for row in rows:
             cells.setdefault((row["problem"], row["method"], int(row["seed"])), []).append(row)
         return [_from_rows(cell, cells[cell]) for cell in cells]
-    except (TypeError, ValueError) as error:
+    except NestboError:  # some are ValueErrors
+        raise
+    # What is no text, no table, or has numbers that nobody can have meant.
+    except (TypeError, ValueError, MemoryError, csv.Error) as error:
         raise NestboError(
-            f"{path} is damaged ({error}): restore it, or let `nestbo bench run` write it again"
+            f"{path} is damaged, or no table of nestbo ({error}): restore it, or let `nestbo bench run` write it again"
         ) from error
+    except OSError as error:
+        raise NestboError(f"{path} cannot be read ({error}): check its permissions") from error
+
+
+def _read_csv(path: Path) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    """The rows of a table and the names of its columns. Programs that edit tables may have put a mark before them."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        return list(reader), reader.fieldnames or []
+
+
+def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    """The rows of a table and the names of its columns."""
+    _, parquet = _parquet(path)
+    table = parquet.read_table(path)
+    return table.to_pylist(), table.column_names
 
 
 def _from_rows(cell: tuple[str, str, int], rows: list[dict[str, Any]]) -> Run:

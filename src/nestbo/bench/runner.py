@@ -9,7 +9,7 @@ import logging
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -113,8 +113,7 @@ def grid(
             raise SettingsError(f"there is no {kind}: name at least one")
     for problem in problems:
         known_problems.check(problem)
-    for method in methods:
-        known_methods.get(method)
+    methods = [known_methods.get(method).name for method in methods]
     return list(
         dict.fromkeys(
             Cell(problem, method, seed, budget) for seed in numbers for problem in problems for method in methods
@@ -139,6 +138,11 @@ def execute(
     if len(twice) < len(cells):
         raise SettingsError("a cell (problem, method, seed) is there twice, with two budgets: use two folders")
     folder = _folder(out)
+    if (folder / results.TABLE).exists() and not (folder / results.JOURNALS).exists():
+        raise SettingsError(
+            f"{folder / results.TABLE} is there without the journals it was made of, and would be replaced: choose "
+            "another folder, or give the table another name"
+        )
     lock = _locked(folder)
     try:
         complete = {cell: stored for cell in cells if (stored := _complete(cell, folder)) is not None}
@@ -249,7 +253,7 @@ def _failure(cell: Cell, outcome: Outcome) -> CellFailure | None:
 def _finish(
     cells: Sequence[Cell], folder: Path, complete: Mapping[Cell, Stored], failures: Mapping[Cell, CellFailure]
 ) -> Report:
-    """Write the table of the whole folder and the list of failures; the runs of these cells."""
+    """Write the list of failures and the table of the whole folder; the runs of these cells."""
     at_hand = {cell.path(folder): stored for cell, stored in complete.items()}
     mine = {cell.path(folder) for cell in cells}
     everything, runs = [], []
@@ -265,10 +269,12 @@ def _finish(
                 runs.append(stored.run)
     found = [failures[cell] for cell in cells if cell in failures]
     try:
-        results.write(everything, folder / results.TABLE)
         _write_failures(found, folder / FAILURES)
-    except OSError as error:
-        raise JournalWriteError(f"the results in {folder} could not be written ({error}): make room") from error
+        results.write(everything, folder / results.TABLE)
+    except NestboError as error:
+        if not found:
+            raise
+        _log.warning("%s", error)  # why cells have failed matters more, and may be the same reason
     return Report(runs, found)
 
 
@@ -278,6 +284,11 @@ def _write_failures(failures: Sequence[CellFailure], path: Path) -> None:
         path.unlink(missing_ok=True)
         return
     record = {"time": time.strftime("%Y-%m-%d %H:%M:%S"), "failures": [asdict(failure) for failure in failures]}
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
-    partial.replace(path)
+    partial = path.with_name(path.name + results.PARTIAL)
+    try:
+        partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise JournalWriteError(f"{path} cannot be written ({error}): make room, and run it again") from error

@@ -6,6 +6,7 @@ Notation: r runs of one method on one problem, n evaluations, p problems, s meth
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -132,7 +133,7 @@ def as_markdown(runs: Sequence[Run]) -> str:
     whole = [line for line in found if line.evaluations == most[line.problem]]
     best = {problem: min(line.mean for line in whole if line.problem == problem) for problem in problems}
     ranked = _ranked(runs)
-    ranks = {} if ranked is None else {method: rank for rank, method in ranked[1]}
+    ranks = {} if ranked is None else {method: rank for rank, method in ranked.order}
     methods = sorted({line.method for line in found}, key=lambda method: (ranks.get(method, np.inf), method))
     header = ("method", *problems, "average rank", "s/suggestion")
     rows = [header, ("---",) * len(header)]
@@ -142,7 +143,7 @@ def as_markdown(runs: Sequence[Run]) -> str:
         seconds = [line.seconds for line in own if line is not None]
         rank = f"{ranks[method]:.1f}" if method in ranks else ""
         rows.append((f"`{method}`", *cells, rank, f"{min(seconds):.2g} to {max(seconds):.2g}"))
-    below = [] if ranked is None else ["", _significance(ranked[0])]
+    below = [] if ranked is None else ["", ranked.significance]
     return "\n".join(["| " + " | ".join(row) + " |" for row in rows] + below)
 
 
@@ -191,29 +192,39 @@ def columns(table: Sequence[Sequence[str]], left: int | None = None) -> list[str
     ]
 
 
-def _ranked(runs: Sequence[Run]) -> tuple[statistics.Ranks, list[tuple[float, str]]] | None:
-    """Average ranks of the methods that the rank diagram compares, best first; None where there is nothing to rank."""
+class _Ranking(NamedTuple):
+    """Average ranks of the methods that the rank diagram compares, best first, and the methods that it leaves out."""
+
+    ranks: statistics.Ranks
+    order: list[tuple[float, str]]
+    left_out: list[str]
+
+    @property
+    def significance(self) -> str:
+        """Whether average ranks differ by more than luck, and who has none, in a line."""
+        least = f"{self.ranks.critical_difference:.2f}"
+        said = (
+            f"Friedman's test: p = {format_p(self.ranks.p)}; ranks that differ by less than {least} are not told apart "
+            "(Nemenyi, 5 %)"
+        )
+        names = ", ".join(self.left_out)
+        return f"{said}; not ranked, with fewer evaluations or problems: {names}" if names else said
+
+
+def _ranked(runs: Sequence[Run]) -> _Ranking | None:
+    """The average ranks of all methods that can be ranked; None where there is nothing to rank."""
     panels = numbers.panels(numbers.group(runs), regret=False)
     methods = numbers.rankable_methods(panels)
     if len(panels) < 2 or len(methods) < 2:
         return None
     ranks = statistics.average_ranks(numbers.final_scores(panels, methods))
-    return ranks, sorted(zip(ranks.mean.tolist(), methods, strict=True))
+    shorter = sorted({line.method for panel in panels for line in panel.lines} - set(methods))
+    return _Ranking(ranks, sorted(zip(ranks.mean.tolist(), methods, strict=True)), shorter)
 
 
 def _average_ranks(runs: Sequence[Run]) -> list[str]:
     """Sentences about average ranks."""
     if (found := _ranked(runs)) is None:
         return []
-    ranks, order = found
-    return [
-        "",
-        f"Average rank over {ranks.problems} problems: " + ", ".join(f"{name} {rank:.2f}" for rank, name in order),
-        _significance(ranks),
-    ]
-
-
-def _significance(ranks: statistics.Ranks) -> str:
-    """Whether average ranks differ by more than luck, in a line."""
-    difference = f"ranks that differ by less than {ranks.critical_difference:.2f} are not told apart (Nemenyi, 5 %)"
-    return f"Friedman's test: p = {format_p(ranks.p)}; {difference}"
+    order = ", ".join(f"{name} {rank:.2f}" for rank, name in found.order)
+    return ["", f"Average rank over {found.ranks.problems} problems: {order}", found.significance]

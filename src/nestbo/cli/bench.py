@@ -123,13 +123,14 @@ def bench_paper(
     experiment = experiments.get(name).only(problem or (), method or ()).scaled(seeds, budget)
     folder = out or Path("paper") / name
     cells = _possible(experiment)
+    if experiment.problems and not cells:
+        raise SettingsError("none of these methods is installed: there is nothing to run")
     report = _run(cells, folder, jobs=jobs, dask=dask, quiet=quiet) if cells else Report([], [])
     if report.runs or not experiment.problems:
+        paper = [f"Reruns: {experiment.reruns}", f"The paper: {experiment.claims}"]
+        _echo([*paper, *experiment.notes, *experiment.conclusions(report.runs)])
         try:
-            paths = experiment.draw(report.runs, folder / "figures")
-            paper = [f"Reruns: {experiment.reruns}", f"The paper: {experiment.claims}"]
-            _echo([*paper, *experiment.notes, *experiment.conclusions(report.runs)])
-            _echo(str(path) for path in paths)
+            _echo(str(path) for path in experiment.draw(report.runs, folder / "figures"))
         except NestboError as error:
             if not report.failures:
                 raise
@@ -178,6 +179,8 @@ def bench_table(
 
     runs = _runs(folder, at)
     if save is not None:
+        if save.exists() and folder.is_file() and save.samefile(folder):
+            raise SettingsError(f"{save} is the table that is read, of which less would be left: save it elsewhere")
         results.write(runs, save, steps=steps)
     elif steps:
         raise SettingsError("--steps is about what is saved: give --save FILE with it")

@@ -3,10 +3,10 @@
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
-from nestbo.codec import HEADER
 from nestbo.errors import NestboError, SettingsError
 from nestbo.report import charts
 from nestbo.report.markup import Html, data, join, script, style, tag
@@ -15,6 +15,7 @@ from nestbo.report.records import RunNumbers
 from nestbo.report.sections import Figures, growth, name_of, run_section, scrolling
 from nestbo.report.words import count, duration, number
 
+DOCTYPE = "<!DOCTYPE html>"
 DIFFERENT = "These runs differ in their functions or numbers of inputs: their values may not be comparable."
 
 
@@ -23,7 +24,7 @@ def write(journals: Sequence[str | Path], out: str | Path, title: str | None = N
 
     Args:
         journals: Journals of one or several runs; they are only read, and may be in use.
-        out: The file to write. An older report there is replaced, a journal is not.
+        out: The file to write. An older report there is replaced, any other file is not.
         title: Heading of the page; the name of the run by default.
 
     Returns:
@@ -37,7 +38,7 @@ def write(journals: Sequence[str | Path], out: str | Path, title: str | None = N
             "a report needs at least one journal, got none: give the files that journal=... has written"
         )
     out = Path(out)
-    _check_not_a_journal(out)
+    _check_replaceable(out)
     plotly = _plotly()  # before the work, in case that it is missing
     _save(page([summarise(path) for path in paths], title, plotly), out)
     return out
@@ -89,7 +90,7 @@ def page(runs: Sequence[RunNumbers], title: str | None, plotly: str) -> str:
         library,
         ours,
     )
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en').text}\n"
+    return f"{DOCTYPE}\n{tag('html', head, body, lang='en').text}\n"
 
 
 def _only(run: RunNumbers, figures: Figures) -> Html:
@@ -188,18 +189,22 @@ def _asset(name: str) -> str:
     return resources.files("nestbo.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _check_not_a_journal(out: Path) -> None:
-    try:
-        with out.open("rb") as file:
-            begin = file.read(len(HEADER))
-    except OSError:
-        return  # not there, or `_save` says why it cannot be written
-    if begin == HEADER:
-        raise SettingsError(f"{out} is a journal, which a report must not replace: choose another name, as report.html")
+def _check_replaceable(out: Path) -> None:
+    """Make sure that nothing but an older report is lost."""
+    if not out.exists() or out.is_dir():
+        return  # `_save` says why a folder cannot be written
+    begin = b""
+    if out.is_file():
+        with suppress(OSError), out.open("rb") as file:
+            begin = file.read(len(DOCTYPE))
+        if begin == DOCTYPE.encode() or not out.stat().st_size:
+            return
+    raise SettingsError(f"{out} is no report and would be replaced: choose another name, as report.html")
 
 
 def _save(text: str, out: Path) -> None:
-    """Write all or nothing: a report that is open in a browser is never half of one."""
+    """Write all or nothing: a report that is open in a browser is never half of one. A link is followed."""
+    out = out.resolve()
     try:
         descriptor, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.", suffix=".part")
         try:

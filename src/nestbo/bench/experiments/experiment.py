@@ -82,8 +82,7 @@ class Experiment:
                 raise SettingsError(
                     f"{self.name} has no problem {problem!r}: choose from {', '.join(self.problems) or 'none'}"
                 )
-        for method in methods:
-            known_methods.get(method)
+        methods = [known_methods.get(method).name for method in methods]
         if methods and self.compares not in {None, len(set(methods))}:
             raise SettingsError(
                 f"{self.name} compares {self.compares} methods, got {', '.join(methods)}: give {self.compares}, or "

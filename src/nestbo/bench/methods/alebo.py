@@ -140,4 +140,4 @@ def _member(dim: int) -> Method:
     return Method(f"{NAME}@{dim}", SUMMARY, partial(Alebo, dim=dim))
 
 
-METHODS = (Family(NAME, SUMMARY, _member),)
+METHODS = (Family(NAME, SUMMARY, _member, usual=10),)

@@ -112,11 +112,13 @@ class Family:
         name: NAME.
         summary: One line for a list.
         member: The method for a dimension.
+        usual: The dimension that NAME alone stands for; None if it has to be given.
     """
 
     name: str
     summary: str
     member: Callable[[int], Method]
+    usual: int | None = None
 
 
 def without_defaults(space: Space) -> Space:

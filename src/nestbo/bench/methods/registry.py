@@ -76,7 +76,8 @@ def get(name: str) -> Method:
     """The method of that name.
 
     Args:
-        name: NAME or NAME@DIM, for example `cma-es` or `turbo-balanced@20`; `names()` lists them.
+        name: NAME or NAME@DIM, for example `cma-es` or `turbo-balanced@20`; `names()` lists them. `hesbo`, `rembo`
+            and `alebo` alone have 10 dimensions, the first of those that the paper compares with.
 
     Raises:
         SettingsError: If there is no such method.
@@ -89,6 +90,9 @@ def get(name: str) -> Method:
         if dim is not None:
             raise SettingsError(f"{base} takes no dimension, got {name!r}: write {base}")
         return _FIXED[base]
+    family = _FAMILIES[base]
+    if dim is None:
+        dim = family.usual
     if dim is None:
         raise SettingsError(f"{base} needs a dimension, got {name!r}: write for example {base}@20")
-    return _FAMILIES[base].member(dim)
+    return family.member(dim)

@@ -140,4 +140,4 @@ def _rembo(dim: int) -> Method:
 
 HESBO = "HeSBO: expected improvement in a fixed subspace of D dimensions, by hashing"
 REMBO = "REMBO: expected improvement in a fixed Gaussian subspace of D dimensions, clipped to the box"
-METHODS = (Family("hesbo", HESBO, _hesbo), Family("rembo", REMBO, _rembo))
+METHODS = (Family("hesbo", HESBO, _hesbo, usual=10), Family("rembo", REMBO, _rembo, usual=10))
