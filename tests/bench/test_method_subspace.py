@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from nestbo import Settings, Space
+from nestbo import Integer, Settings, Space
 from nestbo.bench import methods
 from nestbo.bench.methods import subspace
 from nestbo.bench.methods.improvement import Improvement, Process, log_h, maximise
@@ -154,6 +154,39 @@ def test_x0_is_unknown_to_the_process_of_rembo():
         trial = search.ask()
         search.tell(trial, effective(trial.x))
     assert len(search._surrogate) == 9
+
+
+@pytest.mark.parametrize("name", ["hesbo@3", "rembo@3"])
+def test_the_suggestion_has_the_largest_expected_improvement(name):
+    """Over the best value so far: computed here from the posterior, no random point of the subspace has more."""
+    search = methods.get(name)(BOX, budget=40, rng=0)
+    for _ in range(20):
+        trial = search.ask()
+        search.tell(trial, effective(trial.x))
+    search.ask()
+    chosen = search._out[20]
+    posterior, _ = search._surrogate.fit()
+
+    def improvement(points):
+        mean, sd = posterior.mean(points), np.sqrt(posterior.variance(points))
+        v = (posterior.y.min() - mean) / sd
+        return sd * (norm.pdf(v) + v * norm.cdf(v))
+
+    rng = np.random.default_rng(1)
+    others = np.vstack([rng.uniform(-1.0, 1.0, (3000, 3)), np.clip(chosen + 0.1 * rng.normal(size=(3000, 3)), -1, 1)])
+    assert improvement(chosen[None])[0] >= 0.99 * improvement(others).max() > 0.0
+
+
+@pytest.mark.parametrize("name", ["hesbo@3", "rembo@3"])
+def test_whole_numbers_are_not_asked_for_twice(name):
+    """While the subspace has others."""
+    search = methods.get(name)(Space([Integer(f"n{i}", 0, 4) for i in range(8)]), budget=60, rng=0)
+    seen = []
+    for _ in range(60):
+        trial = search.ask()
+        seen.append(tuple(trial.x))
+        search.tell(trial, sum(trial.x))
+    assert len(set(seen)) == 60
 
 
 @pytest.mark.parametrize("name", ["hesbo@8", "rembo@2"])

@@ -9,6 +9,7 @@ from nestbo import Integer, Settings, Space
 from nestbo.bench import methods
 from nestbo.bench.methods import turbo
 from nestbo.bench.methods.surrogate import INITIAL, Surrogate, latin_hypercube
+from nestbo.thompson import candidates
 
 BOX = Space.of([(-1.0, 1.0)] * 4)
 
@@ -103,6 +104,56 @@ def test_small_spaces_are_tried_point_by_point():
     space = Space([Integer(f"n{i}", 0, 9) for i in range(4)])
     points = advance(turbo_of(1, space), 60)
     assert len(np.unique(points, axis=0)) == 60
+
+
+def test_integers_that_have_been_tried_end_the_regions():
+    """Where no candidate is new a region begins anew, with a design, instead of drawing at random for ever."""
+    search = turbo_of(1, Space([Integer(f"n{i}", 0, 4) for i in range(4)]))
+    points = advance(search, 200)
+    assert len(np.unique(points, axis=0)) == 200
+    assert search._begun > 1
+    assert search._regions[0].surrogate.best > 0.0 or len(search._regions[0].surrogate) < 200
+
+
+def test_a_region_whose_design_has_failed_begins_anew():
+    """Else it would be there for good, and never be fitted."""
+    search = turbo_of(2)
+    first, lost = search._regions
+    for trial in [search.ask() for _ in range(2 * INITIAL)]:
+        search.tell(trial, math.nan if trial.id >= INITIAL else value(trial.x))
+    assert search._regions[0] is first
+    assert search._regions[1] is not lost
+    advance(search, INITIAL + 3)
+    assert all(region.is_ready for region in search._regions)
+
+
+def test_candidates_are_those_of_the_paper(monkeypatch):
+    """min(100 D, 5000) in a box as long as the length-scales, relative to their mean, of which about 20 inputs move."""
+    seen = []
+
+    def spied(center, low, high, rng, *, count, moving):
+        seen.append((center, low, high, count, moving))
+        return candidates(center, low, high, rng, count=count, moving=moving)
+
+    monkeypatch.setattr(turbo, "candidates", spied)
+    search = turbo_of(1)
+    advance(search, INITIAL + 15, lambda x: float(x[0] ** 2 + 0.01 * x[1]))
+    region = search._regions[0]
+    region.drawn(np.random.default_rng(0))
+    center, low, high, count, moving = seen[-1]
+    scales = region.surrogate.fit()[0].hyper.lengthscales
+    half = scales / np.exp(np.log(scales).mean()) * region.trust.length
+    assert half.max() > 2.0 * half.min()
+    assert np.array_equal(center, region.surrogate.where_best)
+    assert np.allclose(low, np.maximum(center - half, -1.0))
+    assert np.allclose(high, np.minimum(center + half, 1.0))
+    assert (count, moving) == (400, 20.0)
+
+
+def test_huge_values_are_no_trouble():
+    """Up to the largest that there is."""
+    search = turbo_of(2)
+    advance(search, 2 * INITIAL + 6, lambda x: 1.7e308 * (1.0 if x[0] > 0.0 else -1.0))
 
 
 @pytest.mark.parametrize("regions", [1, 5])

@@ -162,6 +162,12 @@ def test_cma_es_starts_at_x0(cma_es):
     assert np.abs(points.mean(axis=(0, 1)) - x0).max() < 0.2  # three standard errors of 0.6 / sqrt(110)
 
 
+def test_cma_es_begins_with_a_wide_step(cma_es):
+    """The points of its first generation differ by 0.3 of the range in each input, where no bound cuts them off."""
+    points = run(cma_es(BOX, budget=12, rng=0, x0=np.zeros(12)), 12)[1:]
+    assert 0.5 < points.std() < 0.7  # 0.6 is 0.3 of the range, a little is cut off
+
+
 def test_central_cma_es_starts_in_the_centre(cma_es):
     """Without x0 its first generation surrounds the centre, in a narrow cloud."""
     del cma_es

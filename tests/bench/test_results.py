@@ -51,7 +51,8 @@ def assert_same(found, expected):
 def written(path, *evaluations):
     """A record with these evaluations, closed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = Record.open(path, HEADER)
+    cell = results.cell_of(path) if results.JOURNALS in path.parts else {}
+    file = Record.open(path, HEADER | cell)
     for evaluation in evaluations:
         file.append(evaluation)
     file.close()

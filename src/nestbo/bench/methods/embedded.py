@@ -5,7 +5,8 @@ the one that grows.
 
 Where it differs: the paper runs TuRBO in the embedding. Here it is nestbo's own region with nestbo's own settings (a
 cube, a margin of 3% of the spread, outliers drawn in, the tolerance of the schedule), so that an ablation changes
-nothing but the embedding. Like TuRBO it restarts when its region has ended.
+nothing but the embedding. Like TuRBO it restarts when its region has ended. It searches real numbers: where parameters
+are whole ones, some points of the subspace are the same, and may be asked for twice.
 
 Notation:
     D  inputs

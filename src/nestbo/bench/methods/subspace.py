@@ -45,7 +45,7 @@ Lift = Callable[[Array], Array]
 SETTINGS = Settings(mean="fitted", draw_in_outliers=False, model_points=None, noise_floor=1e-6)
 """The process is fitted to the values as they are, all of them, and may take them for exact."""
 ATTEMPTS = 200
-"""Points that are looked at, best first, for one that is new; then one is drawn at random."""
+"""Points that are looked at, best first, for one that is new; then as many are drawn at random."""
 
 
 class SubspaceSearch(BaseSearch):
@@ -112,7 +112,11 @@ class SubspaceSearch(BaseSearch):
             for found in points[:ATTEMPTS]:
                 if self.is_new(self.lift(found)):
                     return found
-        return rng.uniform(-1.0, 1.0, self._dim)
+        for _ in range(ATTEMPTS):
+            found = rng.uniform(-1.0, 1.0, self._dim)
+            if self.is_new(self.lift(found)):
+                break
+        return found
 
 
 def hashed(D: int, d: int, rng: np.random.Generator) -> Lift:

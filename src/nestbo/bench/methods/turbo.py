@@ -10,8 +10,9 @@ in a row halve it. A region that has become too small is given up with all it kn
 
 Where it differs: hyperparameters are those of this package's climb, from the last fit, where TuRBO takes 50 steps of
 Adam from the same start every time; failures of the objective count as failures of the region, and its process takes
-them for one of the worst values; a design has ten points, as in section 4 of the paper, whatever m; a point that was
-tried before, as there are with integers, is passed over.
+them for one of the worst values; a design has ten points, as in section 4 of the paper, whatever m. A region also
+begins anew where all of its design has failed. With integers, a point that was tried before is passed over, and where
+all candidates have been tried, all regions begin anew.
 
 Notation:
     D  inputs, which are also the dimensions of the regions
@@ -36,13 +37,23 @@ from nestbo.threads import blas_threads
 
 SETTINGS = Settings(
     region_shape=1.0,
+    initial_length=0.8,
+    minimum_length=2.0**-7,
+    maximum_length=1.6,
+    success_tolerance=3,
     margin_unit="value",
     margin=1e-3,
     lengthscale_bounds=(0.01, 4.0),  # TuRBO's box is [0, 1], where they are 0.005 and 2
+    signal_bounds=(0.05, 20.0),
+    noise_floor=5e-4,
+    noise_ceiling=0.2,
     mean="fitted",
     draw_in_outliers=False,
+    moving_coordinates=20.0,
+    candidates_per_dim=100,
+    max_candidates=5000,
 )
-"""TuRBO's constants, in this package's units."""
+"""TuRBO's constants, in this package's units; they are not those of the package, which may change."""
 FEWEST_FAILURES = 4
 """A region is never halved before so many failures in a row."""
 ATTEMPTS = 200
@@ -100,7 +111,7 @@ class Region:
         draw = posterior.draw(points, rng)[0]  # count
         first = np.argsort(draw, kind="stable")[:ATTEMPTS]
         inside = np.clip(np.array([points.point(index) for index in first]), low, high)  # k x D
-        return inside, np.array([scaled.original(value) for value in draw[first]])
+        return inside, np.array([scaled.original(value) for value in draw[first].tolist()])
 
 
 class Turbo(BaseSearch):
@@ -127,25 +138,44 @@ class Turbo(BaseSearch):
     def propose(self, number: int) -> Array:
         """The point u (D,) of a trial."""
         rng = self._rng("ask", number)
-        for region in self._regions:
-            if region.in_design:
-                return self._hand_out(number, region, region.next_of_design(), designed=True)
+        designed = self._of_design(number)
+        if designed is not None:
+            return designed
         ready = [region for region in self._regions if region.is_ready]
         with blas_threads(SETTINGS.blas_threads):
             pool = [(value, region, u) for region in ready for u, value in zip(*region.drawn(rng), strict=True)]
         for _, region, u in sorted(pool, key=lambda entry: entry[0]):
             if self.is_new(u):
                 return self._hand_out(number, region, u, designed=False)
-        # Nothing has a value yet, or all that was looked at has been tried.
-        region = ready[0] if ready else self._regions[0]
-        return self._hand_out(number, region, rng.uniform(-1.0, 1.0, self._space.dim), designed=True)
+        # Where all that was looked at has been tried, as there is with integers, the regions have nothing left to give.
+        for region in ready:
+            self._replace(region)
+        designed = self._of_design(number)
+        if designed is not None:
+            return designed
+        return self._hand_out(number, self._regions[0], rng.uniform(-1.0, 1.0, self._space.dim), designed=True)
+
+    def _of_design(self, number: int) -> Array | None:
+        """The next point of a design that was not tried before, in whatever region; None if there is none."""
+        for region in self._regions:
+            while region.in_design:
+                u = region.next_of_design()
+                if self.is_new(u):
+                    return self._hand_out(number, region, u, designed=True)
+        return None
+
+    def _replace(self, region: Region) -> None:
+        """Begin anew in the place of a region."""
+        self._regions[self._regions.index(region)] = self._begin()
 
     def learn(self, number: int, value: float) -> None:
         """The answer of a trial goes to the region that it came from, unless that is gone."""
         region, u, designed = self._out.pop(number)
         region.learn(u, value, designed=designed)
-        if region.has_ended and region in self._regions:
-            self._regions[self._regions.index(region)] = self._begin()
+        is_out = any(region is other for other, _, _ in self._out.values())
+        has_failed = not (region.in_design or region.is_ready or is_out)  # all of its design
+        if (region.has_ended or has_failed) and region in self._regions:
+            self._replace(region)
 
     def _begin(self) -> Region:
         """A region that knows nothing."""
