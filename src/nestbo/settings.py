@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self
 
-from nestbo.checks import as_integer
+from nestbo.checks import whole
 from nestbo.errors import SettingsError
 from nestbo.gp.hyper import Bounds
 from nestbo.region import RegionLimits
@@ -99,7 +99,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, least in _WHOLE.items():
             if not (name in _OPTIONAL and getattr(self, name) is None):
-                self._set(name, _whole(name, getattr(self, name), least))
+                self._set(name, whole(name, getattr(self, name), least))
         for name in _POSITIVE:
             self._set(name, _number(name, getattr(self, name), positive=True))
         self._set("region_shape", _number("region_shape", self.region_shape, positive=False))
@@ -168,14 +168,6 @@ class Settings:
             raise SettingsError(f"got unknown settings {unknown}, which a newer nestbo has written: upgrade nestbo")
         values: dict[str, Any] = dict(description)
         return cls(**values)
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    """A whole number, of whatever integer type."""
-    number = as_integer(value)
-    if number is not None and number >= least:
-        return number
-    raise SettingsError(f"{name} must be a whole number of at least {least}, got {value!r}: choose another")
 
 
 def _number(name: str, value: object, *, positive: bool) -> float:

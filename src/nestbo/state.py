@@ -53,7 +53,7 @@ class State:
         trials: All proposals; a trial's number is its place.
         asks: Number of calls that handed out something.
         outcomes: In order of completion.
-        pending: Trials without outcome, in the order they are handed out again.
+        pending: Trials without outcome.
         held: Outcomes of unfinished synchronous batches, which the model does not know yet.
         known: Evaluations from before the run.
         tried: Identities of all points, where the space has integers: rounding makes different z the same point.

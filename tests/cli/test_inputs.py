@@ -64,7 +64,7 @@ def test_settings():
         (["max_failures"], "--setting must be NAME=VALUE, got 'max_failures'"),
         (["max_failure=3"], "there is no setting 'max_failure' (did you mean 'max_failures'?)"),
         (["bins=3", "bins=4"], "--setting bins must be given once"),
-        (["bins=few"], "bins must be a whole number of at least 1, got 'few'"),
+        (["bins=few"], "bins must be an integer, got 'few': pass a whole number"),
     ],
 )
 def test_settings_that_are_none(pairs, message):
