@@ -102,6 +102,33 @@ def test_the_histories_are_interesting(histories):
     assert any(np.isnan(state.model_y.array).any() for state in states)
 
 
+def test_results_from_before_a_region_was_opened_again_are_not_counted_in_it(monkeypatch):
+    """As in `nestbo.Optimizer`: what was asked for before it enters the model, and leaves the trust region alone."""
+    fold, late = Search._with_proposal, {}
+
+    def watched(search, progress, finished, noted, value):
+        new = fold(search, progress, finished, noted, value)
+        region, when = progress.reopened
+        if finished.began < when and noted.proposal.region == region == new.state.region:
+            late[finished.number] = progress.state, new.state
+        return new
+
+    monkeypatch.setattr(Search, "_with_proposal", watched)
+    options = Settings(minimum_length=0.3, halvings=150, candidates_per_dim=10, initial_points=3)
+    space = {f"x{i}": FloatDistribution(-1.0, 1.0) for i in range(4)}
+    study = optuna.create_study(sampler=NestedSampler(0, search_space=space, settings=options))
+    rng, out = np.random.default_rng(0), []
+    for _ in range(130):
+        out.append(study.ask(space))
+        if len(out) == 6:
+            trial = out.pop(rng.integers(6))
+            study.tell(trial, sum((each - 0.2) ** 2 for each in trial.params.values()))
+    assert len(late) >= 5
+    assert all(before.trust == after.trust for before, after in late.values())
+    assert all(before.opening_trials == after.opening_trials for before, after in late.values())
+    assert all(len(after.model_y) == len(before.model_y) + 1 for before, after in late.values())
+
+
 @given(which=st.integers(0, 3), data=st.data())
 @settings(max_examples=25)
 def test_any_order_of_arrival_gives_the_same_state(histories, which, data):

@@ -13,7 +13,7 @@ BEGAN = datetime(2026, 1, 1)  # noqa: DTZ001 - Optuna's times have no zone
 
 def finished(number, seconds, *, failed=False):
     """A trial."""
-    return Finished(BEGAN + timedelta(seconds=seconds), number, None, None, 0.0, 0.0, failed=failed)
+    return Finished(BEGAN + timedelta(seconds=seconds), BEGAN, number, None, None, 0.0, 0.0, failed=failed)
 
 
 class Counted:

@@ -57,12 +57,14 @@ class Progress:
     Attributes:
         state: The state.
         fitted: Region and trial of the fit in it, to tell which of two fits is the later one.
+        reopened: Region and time at which a region was last opened again.
         feasible: Whether a feasible value is known.
         violated: Whether the model holds violations in place of values.
     """
 
     state: State
     fitted: tuple[int, int] = (-1, -1)
+    reopened: tuple[int, datetime] = (-1, datetime.min)  # noqa: DTZ901 - Optuna's times have no zone
     feasible: bool = False
     violated: bool = False
 
@@ -244,6 +246,7 @@ class Search:
         return Finished(
             # Optuna's times have no zone, but people may add trials with one.
             when=(trial.datetime_complete or datetime.min).replace(tzinfo=None),  # noqa: DTZ901
+            began=(trial.datetime_start or datetime.min).replace(tzinfo=None),  # noqa: DTZ901
             number=trial.number,
             noted=noted,
             x=x,
@@ -281,7 +284,15 @@ class Search:
         state = with_proposals(state, [noted.proposal], None)
         state, fitted = _with_fit(state, noted, finished.number, progress.fitted)
         reason = None if math.isfinite(value) else "no value"
+        opened, region, when = state.opening_trials, *progress.reopened
+        if region == state.region and finished.began < when:
+            # Trials are numbered as they finish here: this one was asked for before the region was opened again.
+            state = replace(state, opening_trials=trial + 1)
+            state = replace(with_outcome(state, Outcome(trial, value, reason, None, {})), opening_trials=opened)
+            return replace(progress, state=state, fitted=fitted)
         state = with_outcome(state, Outcome(trial, value, reason, None, {}))
+        if state.opening_trials != opened:
+            progress = replace(progress, reopened=(state.region, finished.when))
         if state.due is not None:
             state = self.grow(state)
         return replace(progress, state=state, fitted=fitted)

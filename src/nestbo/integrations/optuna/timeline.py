@@ -33,6 +33,7 @@ class Finished:
 
     Attributes:
         when: When it finished, by the clock of its worker.
+        began: When it began.
         number: Its number in the study.
         noted: The proposal; None for a known evaluation.
         x: (D,), the point of a known evaluation.
@@ -42,6 +43,7 @@ class Finished:
     """
 
     when: datetime
+    began: datetime
     number: int
     noted: Noted | None
     x: Array | None
