@@ -149,7 +149,8 @@ def test_a_child_left_behind_neither_blocks_nor_survives(install, scratch, tmp_p
 
 def test_an_interrupt_leaves_nothing_behind(install, scratch, tmp_path):
     """Ctrl-C during an evaluation ends the program, which is not in our process group, and removes its folder."""
-    install(f"echo $$ > '{tmp_path}/pid.new'; mv '{tmp_path}/pid.new' '{tmp_path}/pid'; sleep 1000")
+    # Ctrl-C in the moment of the start, before Popen has returned, is nothing that a caller could see to.
+    install(f"sleep 1; echo $$ > '{tmp_path}/pid.new'; mv '{tmp_path}/pid.new' '{tmp_path}/pid'; sleep 1000")
     script = (
         f"import numpy, tempfile; tempfile.tempdir = {str(scratch)!r}; from nestbo.bench.problems import mopta; "
         "mopta.MoptaLoss()(numpy.zeros(124))"

@@ -228,7 +228,7 @@ def test_a_run_on_a_cluster(cluster, tmp_path):
             assert twice.free == 2
             for _ in range(2):
                 twice.submit(0, np.zeros(4))
-                twice.wait()
+                assert len(list(twice.wait())) == 1
         assert len(marks(tmp_path, "begun")) == 8 * 3 + 2
 
         with pytest.raises(ZeroDivisionError) as caught:
