@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from commandline import nestbo, started
+from commandline import COMMAND, ENVIRONMENT, nestbo, started
 
 from nestbo._version import __version__
 from nestbo.bench import results
@@ -228,6 +229,24 @@ def test_a_list_has_the_names_that_other_commands_take(main, arguments, expected
     code, out, err = main("bench", *arguments)
     assert (code, err) == (0, "")
     assert expected <= {line.split()[0] for line in out.splitlines()}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("arguments", [["methods"], ["problems"], ["paper", "--list"]])
+def test_a_full_disk_under_standard_output_is_one_line(arguments):
+    """As when it is sent to a file; no traceback, and an exit code that says so."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "bench", *arguments],
+            env=ENVIRONMENT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "standard output cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_version_and_help(main):

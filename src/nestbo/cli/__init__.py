@@ -3,7 +3,9 @@
 This module only declares the commands; what they need is imported when one is called.
 """
 
+import errno
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +16,7 @@ from nestbo._version import __version__
 from nestbo.errors import NestboError, SettingsError
 
 from .bench import bench
-from .codes import WRONG, epilog, visible
+from .codes import FAILED, WRONG, epilog, visible
 
 app = typer.Typer(
     help="Bayesian optimization of functions of hundreds or thousands of parameters.",
@@ -65,10 +67,20 @@ def main() -> None:
     logger = logging.getLogger("nestbo")
     logger.addHandler(handler)
     try:
-        app(prog_name="nestbo")
+        try:
+            app(prog_name="nestbo")
+        finally:
+            sys.stdout.flush()
     except NestboError as error:
         typer.echo(f"nestbo: {visible(str(error))}", err=True)
         raise SystemExit(WRONG) from None
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        # What is left of the output would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        typer.echo(f"nestbo: standard output cannot be written ({error}): make room, or send it elsewhere", err=True)
+        raise SystemExit(FAILED) from None
     finally:
         logger.removeHandler(handler)
 
