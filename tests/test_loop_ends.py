@@ -3,6 +3,7 @@
 import errno
 import math
 import re
+from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -143,6 +144,26 @@ def test_evaluations_that_end_while_the_run_is_busy_are_told(tmp_path, kind):
     with optimizer, pytest.raises(kind) if kind is ZeroDivisionError else nullcontext():
         looped(optimizer, place, callback=callback)
     assert [event.trial for event in read(tmp_path / "j") if isinstance(event, Told)] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("error", [None, BrokenExecutor("a process died"), RuntimeError("the node is gone")])
+@pytest.mark.parametrize("kind", [StopIteration, KeyboardInterrupt])
+def test_evaluations_that_break_off_when_the_run_ends_have_not_failed(tmp_path, kind, error):
+    """What ends the run, as the end of a job does, may end them too: they are pending, and come first when it goes on."""
+    executor = Scripted(4)
+
+    def callback(_):
+        executor.finish(2)
+        for trial in (1, 3):
+            executor.drop(trial, error)
+        raise kind
+
+    with Optimizer(BOX, budget=12, rng=0, settings=FAST, journal=tmp_path / "j") as optimizer:
+        looped(optimizer, Stepwise(Task(bowl, (), ()), executor, script=oldest), callback=callback)
+        assert [trial.id for trial in optimizer.pending] == [1, 3]
+    events = read(tmp_path / "j")
+    assert [event.trial for event in events if isinstance(event, Told)] == [0, 2]
+    assert not any(isinstance(event, Failed) for event in events)
 
 
 def test_an_exception_that_comes_with_an_early_end_is_not_raised():

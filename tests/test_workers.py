@@ -255,6 +255,17 @@ def test_outcomes_are_collected_without_waiting():
         assert workers.running == 1
 
 
+def test_a_worker_that_died_has_nothing_to_collect():
+    """What ends the run, such as a signal to a whole job, may have ended it too: its point is not to blame."""
+    with pool(2) as workers:
+        both_ready(workers)
+        workers.submit(0, ("signal", signal.SIGTERM))
+        workers.submit(1, ("raise", ValueError()))
+        waiting_for(lambda: all(worker.connection.poll() for worker in workers._workers))
+        assert [(type(outcome), outcome.trial) for outcome in workers.collect()] == [(Raised, 1)]
+        assert [(type(outcome), outcome.trial) for outcome in workers.wait()] == [(Failure, 0)]
+
+
 def test_a_value_that_is_there_is_not_lost_with_what_goes_wrong_after_it(monkeypatch):
     """Another worker has died and cannot be replaced: the value comes first, then the error."""
     with pool(2) as workers:

@@ -147,7 +147,10 @@ class Evaluator(Protocol):
         """
 
     def collect(self) -> Iterable[Outcome]:
-        """The outcomes that are there already, as `wait` gives them: nothing is evaluated or waited for."""
+        """What evaluations have brought already, `Raised` last: nothing is evaluated or waited for.
+
+        One that has broken off has brought nothing: what ends the run, such as the end of a job, may have ended it too.
+        """
 
     def __enter__(self) -> Self: ...
 

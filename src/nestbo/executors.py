@@ -120,8 +120,8 @@ class Futures:
         yield from self._outcomes(chain([first], self._there()))
 
     def collect(self) -> Iterator[Outcome]:
-        """The outcomes that are there already, `Raised` last."""
-        return self._outcomes(self._there())
+        """What evaluations have brought already, `Raised` last."""
+        return self._outcomes(future for future in self._there() if not future.cancelled() and not future.exception())
 
     def _there(self) -> "Iterator[Future[Any]]":
         """Futures that are done."""

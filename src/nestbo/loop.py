@@ -4,7 +4,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -89,8 +88,7 @@ class Loop:
                 else:
                     self._tell_first()
         except BaseException as error:
-            with suppress(NestboError, OSError):  # a worker that is broken, or cannot be replaced, is not needed now
-                self.arrived.extend(self.evaluator.collect())
+            self.arrived.extend(self.evaluator.collect())
             while self.arrived:
                 outcome = self.arrived.popleft()
                 # The first one may have been told, all but its leaving the queue.

@@ -211,8 +211,18 @@ class ProcessPool:
         yield from raised
 
     def collect(self) -> Iterator[Outcome]:
-        """The outcomes that are there already, `Raised` last."""
-        return self.wait(0.0)
+        """What evaluations have brought already, `Raised` last; workers that have died are left to `close`."""
+        raised: list[Outcome] = []
+        for worker in [worker for worker in self._workers if worker.ready and worker.trial is not None]:
+            try:
+                outcome = self._heard(worker, worker.connection.recv()) if worker.connection.poll() else None
+            except (EOFError, OSError):  # it has died
+                continue
+            if isinstance(outcome, Raised):
+                raised.append(outcome)
+            elif outcome is not None:
+                yield outcome
+        yield from raised
 
     def close(self) -> None:
         """End all workers: at once if they are evaluating, else they leave by themselves."""

@@ -67,7 +67,7 @@ class Cluster:
         return self._futures.wait()
 
     def collect(self) -> Iterator[Outcome]:
-        """The outcomes that are there already, `Raised` last."""
+        """What evaluations have brought already, `Raised` last."""
         return self._futures.collect()
 
 

@@ -188,7 +188,7 @@ class Programs:
         return map(self._complete, self._pool.wait())
 
     def collect(self) -> Iterator[Outcome]:
-        """The outcomes that are there already, `Raised` last."""
+        """What programs have brought already, `Raised` last."""
         return map(self._complete, self._pool.collect())
 
     def _complete(self, outcome: Outcome) -> Outcome:
