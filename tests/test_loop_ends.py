@@ -149,7 +149,7 @@ def test_evaluations_that_end_while_the_run_is_busy_are_told(tmp_path, kind):
 @pytest.mark.parametrize("error", [None, BrokenExecutor("a process died"), RuntimeError("the node is gone")])
 @pytest.mark.parametrize("kind", [StopIteration, KeyboardInterrupt])
 def test_evaluations_that_break_off_when_the_run_ends_have_not_failed(tmp_path, kind, error):
-    """What ends the run, as the end of a job does, may end them too: they are pending, and come first when it goes on."""
+    """What ends the run, as the end of a job does, may end them too: they come first when it goes on."""
     executor = Scripted(4)
 
     def callback(_):
