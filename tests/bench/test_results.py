@@ -83,6 +83,32 @@ def test_a_table_reads_back_exactly(tmp_path_factory, expected):
     assert_same(results.read_table(path), expected)
 
 
+@given(runs(), st.data())
+def test_runs_of_several_places_are_put_together(tmp_path_factory, given_runs, data):
+    """Each cell is there once, sorted, with its longest run, however cells and shorter runs are spread."""
+    folder = tmp_path_factory.mktemp("places")
+    for name in ("a.csv", "b.csv"):
+        whole = [run for run in given_runs if name == "a.csv" or data.draw(st.booleans())]
+        cut = [run.until(data.draw(st.integers(1, run.values.size))) for run in whole]
+        results.write(whole if name == "a.csv" else cut, folder / name, steps=data.draw(st.booleans()))
+    found = results.read_all(data.draw(st.permutations([folder / "a.csv", folder / "b.csv"])))
+    expected = sorted(given_runs, key=lambda run: (run.problem, run.method, run.seed))
+    assert [(run.problem, run.method, run.seed) for run in found] == [
+        (run.problem, run.method, run.seed) for run in expected
+    ]
+    for run, whole in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(best_so_far(run.values), best_so_far(whole.values))
+
+
+def test_two_runs_of_one_cell_that_differ_are_not_mixed(tmp_path):
+    """Equally long, they may be of two machines: which one is meant has to be said."""
+    for name, last in (("a.csv", 1.0), ("b.csv", 2.0)):
+        run = Run("p", "m", 7, np.array([3.0, last]), np.zeros(2), np.zeros(2))
+        results.write([run], tmp_path / name)
+    with pytest.raises(SettingsError, match=r"p m seed 7 is in .*a.csv and in .*b.csv with other values: leave one"):
+        results.read_all([tmp_path / "a.csv", tmp_path / "b.csv"])
+
+
 def test_the_table_has_one_row_per_evaluation(tmp_path):
     """Rows are numbered from 1 and carry the best value so far, infinite while there is none."""
     values = np.array([math.nan, 3.0, 4.0, 1.0])

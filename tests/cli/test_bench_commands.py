@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,20 @@ def test_a_table_of_steps_shows_the_same(undisturbed, tmp_path, main):
     code, _, err = main("bench", "table", tmp_path / "steps.csv", "--at", 5, "--save", tmp_path / "steps.csv")
     assert (code, "save it elsewhere" in err) == (2, True)
     assert (tmp_path / "steps.csv").read_bytes() == before
+
+
+def test_a_table_and_a_folder_are_put_together(undisturbed, tmp_path, main):
+    """What was published and what was run since are one table, which may not replace what it is read from."""
+    folder, _ = undisturbed
+    mine = [run for run in results.read(folder) if run.method == "nestbo"]
+    results.write([replace(run, method="theirs") for run in mine], tmp_path / "published.csv", steps=True)
+    code, out, _ = main("bench", "table", tmp_path / "published.csv", folder, "--save", tmp_path / "all.csv", "--steps")
+    assert code == 0
+    assert {line.split()[1] for line in out.splitlines() if line.startswith(PROBLEM)} == {
+        *("cma-es", "nestbo", "random", "theirs")
+    }
+    assert len(results.read(tmp_path / "all.csv")) == 8
+    assert main("bench", "table", folder, tmp_path / "all.csv", "--save", tmp_path / "all.csv")[0] == 2
 
 
 def test_the_table_of_the_first_evaluations(undisturbed, main):

@@ -133,6 +133,34 @@ def read(folder: str | Path) -> list[Run]:
     )
 
 
+def read_all(places: Iterable[str | Path]) -> list[Run]:
+    """The runs of several folders or tables, such as those of several machines, by problem, method and seed.
+
+    A cell that is in more than one of them counts once: the longest run of it.
+
+    Raises:
+        NestboError: If runs of one cell are equally long and differ, or as `read` does.
+    """
+    found: dict[tuple[str, str, int], tuple[Run, str | Path]] = {}
+    for place in places:
+        for run in read(place):
+            cell = run.problem, run.method, run.seed
+            other, elsewhere = found.get(cell, (run, place))
+            if other.values.size == run.values.size and not _same_bests(other, run):
+                raise SettingsError(
+                    f"{run.problem} {run.method} seed {run.seed} is in {elsewhere} and in {place} with other values: "
+                    "leave one of them out"
+                )
+            if cell not in found or run.values.size > other.values.size:
+                found[cell] = run, place
+    return [run for _, (run, _) in sorted(found.items())]
+
+
+def _same_bests(one: Run, other: Run) -> bool:
+    """Whether the best values of two runs are the same at every evaluation, which is what a table of steps keeps."""
+    return np.array_equal(best_so_far(one.values), best_so_far(other.values))
+
+
 def _readable(files: Sequence[Path]) -> list[Stored]:
     """What the journals hold that can be read; the others are named in a warning, if there are any that can."""
     found: list[Stored] = []

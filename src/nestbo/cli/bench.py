@@ -37,8 +37,12 @@ Dask = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The folder of `nestbo bench run`, or a table that was saved from it.")
+Places = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR...",
+        help="The folder of `nestbo bench run`, or a table that was saved from it; several are put together.",
+    ),
 ]
 At = Annotated[
     int | None,
@@ -140,23 +144,32 @@ def bench_paper(
 
 @bench.command("figures")
 def bench_figures(
-    folder: Folder,
+    places: Places,
     *,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR2", help="Where to, DIR/figures by default, or figures beside a table.")
+        Path | None,
+        typer.Option(metavar="DIR2", help="Where to; figures in the first DIR by default, or beside the first table."),
     ] = None,
     at: At = None,
 ) -> None:
     """Draw what there is, also while it goes on: convergence, final values, profiles and ranks, as PNG and PDF."""
     from nestbo.bench import figures  # noqa: PLC0415 - slow to import
 
-    beside = folder.parent if folder.is_file() else folder
-    _echo(str(path) for path in figures.every_figure(_runs(folder, at), out or beside / "figures"))
+    first = places[0]
+    beside = first.parent if first.is_file() else first
+    _echo(str(path) for path in figures.every_figure(_runs(places, at), out or beside / "figures"))
 
 
-@bench.command("table", epilog=epilog("nestbo bench table DIR", "nestbo bench table DIR --at 100"))
+@bench.command(
+    "table",
+    epilog=epilog(
+        "nestbo bench table DIR",
+        "nestbo bench table DIR --at 100",
+        "nestbo bench table published.csv DIR --save all.csv --steps",
+    ),
+)
 def bench_table(
-    folder: Folder,
+    places: Places,
     *,
     at: At = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table for a page.")] = False,
@@ -177,10 +190,10 @@ def bench_table(
     from nestbo.bench import results  # noqa: PLC0415 - slow to import
     from nestbo.bench.summary import as_markdown, as_text  # noqa: PLC0415 - slow to import
 
-    runs = _runs(folder, at)
+    runs = _runs(places, at)
     if save is not None:
-        if save.exists() and folder.is_file() and save.samefile(folder):
-            raise SettingsError(f"{save} is the table that is read, of which less would be left: save it elsewhere")
+        if save.exists() and any(place.is_file() and save.samefile(place) for place in places):
+            raise SettingsError(f"{save} is a table that is read, of which less might be left: save it elsewhere")
         results.write(runs, save, steps=steps)
     elif steps:
         raise SettingsError("--steps is about what is saved: give --save FILE with it")
@@ -207,11 +220,11 @@ def bench_problems() -> None:
     _echo(columns([header, *rows]))
 
 
-def _runs(folder: Path, at: int | None) -> "list[Run]":
-    """The runs of a folder, all there is of them or the first evaluations."""
+def _runs(places: Sequence[Path], at: int | None) -> "list[Run]":
+    """The runs of folders and tables, all there is of them or the first evaluations."""
     from nestbo.bench import results  # noqa: PLC0415 - slow to import
 
-    runs = results.read(folder)
+    runs = results.read_all(places)
     return runs if at is None else results.after(runs, at)
 
 
