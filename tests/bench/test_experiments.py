@@ -6,7 +6,7 @@ import pytest
 
 from nestbo.bench import experiments, methods, problems
 from nestbo.bench.figures import style
-from nestbo.bench.results import Run
+from nestbo.bench.tables import Run
 from nestbo.errors import SettingsError
 
 pytest.importorskip("matplotlib", reason="needs the extra 'bench'")

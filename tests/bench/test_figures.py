@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nestbo.bench import figures
 from nestbo.bench.figures import numbers, style
-from nestbo.bench.results import Run
+from nestbo.bench.tables import Run
 from nestbo.errors import NestboError, SettingsError
 
 pytest.importorskip("matplotlib", reason="needs the extra 'bench'")
@@ -86,7 +86,7 @@ def test_figures_leave_matplotlib_as_it_was(panels, tmp_path):
         assert dict(mpl.rcParams) == before
     assert plain[0].read_bytes() == styled[0].read_bytes()
     script = (
-        "import sys, numpy as np; from nestbo.bench import figures; from nestbo.bench.results import Run;"
+        "import sys, numpy as np; from nestbo.bench import figures; from nestbo.bench.tables import Run;"
         "z = np.ones(3); assert 'matplotlib' not in sys.modules;"
         "figures.every_figure([Run('p', 'm', 0, z, z, z)], sys.argv[1]);"
         "print('matplotlib.pyplot' in sys.modules)"

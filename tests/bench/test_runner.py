@@ -15,7 +15,7 @@ import cell_workers
 import numpy as np
 import pytest
 
-from nestbo.bench import board, cell, experiments, methods, problems, results, runner
+from nestbo.bench import board, cell, experiments, methods, problems, results, runner, tables
 from nestbo.bench.board import Board, Row, Tail, Watcher, in_words, seconds_left, summary
 from nestbo.bench.cell import Cell, Ticket, run_cell
 from nestbo.bench.methods import own
@@ -221,7 +221,7 @@ def test_a_journal_in_the_wrong_place_is_in_no_table(undisturbed, tmp_path, capl
 
 def test_a_table_without_its_journals_is_not_replaced(undisturbed, tmp_path):
     """Somebody has kept the table alone: a new benchmark there would leave only its own runs in it."""
-    results.write(results.read(undisturbed), tmp_path / results.TABLE)
+    tables.write(results.read(undisturbed), tmp_path / results.TABLE)
     with pytest.raises(SettingsError, match="without the journals it was made of"):
         runner.run(PROBLEM, "random", seeds=1, budget=3, out=tmp_path, jobs=1)
     assert [path.name for path in tmp_path.iterdir()] == [results.TABLE]
@@ -345,7 +345,7 @@ def test_a_failing_cell_fails_alone_and_complete_ones_are_left_alone(tmp_path, m
         ("hartmann6@3", "nestbo"),
     ]
     assert all("SettingsError" in each["trace"] for each in failures)
-    assert len(results.read_table(tmp_path / "results.csv")) == 2
+    assert len(tables.read(tmp_path / "results.csv")) == 2
 
     before = stamps(tmp_path)
     monkeypatch.setattr(runner, "processes", no_places)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from nestbo.bench.results import Run
 from nestbo.bench.summary import as_markdown, as_text, lines
+from nestbo.bench.tables import Run
 
 
 def run(problem, method, seed, values):

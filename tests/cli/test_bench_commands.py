@@ -13,7 +13,7 @@ import pytest
 from commandline import COMMAND, ENVIRONMENT, nestbo, started
 
 from nestbo._version import __version__
-from nestbo.bench import results
+from nestbo.bench import results, tables
 from nestbo.lock import Lock
 
 PROBLEM = "branin2@10"
@@ -149,7 +149,7 @@ def test_the_table_shows_final_values_and_ranks(undisturbed, tmp_path, main):
     finals = [min(values(folder)[PROBLEM, "random", seed]) for seed in (0, 1)]
     (random,) = (line.split() for line in lines if " random " in line)
     assert random[2:5] == ["2", "15", f"{sum(finals) / 2:.5g}"]
-    assert len(results.read_table(tmp_path / "all.csv")) == 6
+    assert len(tables.read(tmp_path / "all.csv")) == 6
     code, _, err = main("bench", "table", folder, "--save", tmp_path / "nowhere" / "all.csv")
     assert (code, err.count("\n")) == (2, 1)
 
@@ -179,7 +179,7 @@ def test_a_table_and_a_folder_are_put_together(undisturbed, tmp_path, main):
     """What was published and what was run since are one table, which may not replace what it is read from."""
     folder, _ = undisturbed
     mine = [run for run in results.read(folder) if run.method == "nestbo"]
-    results.write([replace(run, method="theirs") for run in mine], tmp_path / "published.csv", steps=True)
+    tables.write([replace(run, method="theirs") for run in mine], tmp_path / "published.csv", steps=True)
     code, out, _ = main("bench", "table", tmp_path / "published.csv", folder, "--save", tmp_path / "all.csv", "--steps")
     assert code == 0
     assert {line.split()[1] for line in out.splitlines() if line.startswith(PROBLEM)} == {

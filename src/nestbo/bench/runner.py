@@ -15,12 +15,13 @@ from pathlib import Path
 
 from nestbo.bench import methods as known_methods
 from nestbo.bench import problems as known_problems
-from nestbo.bench import results
+from nestbo.bench import results, tables
 from nestbo.bench.board import Board, Watcher
 from nestbo.bench.cell import Cell
 from nestbo.bench.download import progress_bar
 from nestbo.bench.places import Cluster, Place, processes
-from nestbo.bench.results import Run, Stored
+from nestbo.bench.results import Stored
+from nestbo.bench.tables import Run
 from nestbo.checks import whole
 from nestbo.errors import JournalLocked, JournalWriteError, NestboError, SettingsError
 from nestbo.evaluation import Failure, Lost, Outcome, Value
@@ -270,7 +271,7 @@ def _finish(
     found = [failures[cell] for cell in cells if cell in failures]
     try:
         _write_failures(found, folder / FAILURES)
-        results.write(everything, folder / results.TABLE)
+        tables.write(everything, folder / results.TABLE)
     except NestboError as error:
         if not found:
             raise
@@ -284,7 +285,7 @@ def _write_failures(failures: Sequence[CellFailure], path: Path) -> None:
         path.unlink(missing_ok=True)
         return
     record = {"time": time.strftime("%Y-%m-%d %H:%M:%S"), "failures": [asdict(failure) for failure in failures]}
-    partial = path.with_name(path.name + results.PARTIAL)
+    partial = path.with_name(path.name + tables.PARTIAL)
     try:
         partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
         partial.replace(path)

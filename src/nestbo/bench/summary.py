@@ -13,7 +13,7 @@ import numpy as np
 from nestbo.bench import statistics
 from nestbo.bench.figures import numbers
 from nestbo.bench.figures.numbers import Panel, format_number, format_p
-from nestbo.bench.results import Run
+from nestbo.bench.tables import Run
 
 DIGITS = 5
 """Of final values: methods that all find a minimum differ in the last ones."""

@@ -15,8 +15,8 @@ from .codes import FAILED, INTERRUPTED, epilog
 if TYPE_CHECKING:
     from nestbo.bench.cell import Cell
     from nestbo.bench.experiments import Experiment
-    from nestbo.bench.results import Run
     from nestbo.bench.runner import CellFailure, Report
+    from nestbo.bench.tables import Run
 
 bench = typer.Typer(
     help="Compare methods on problems whose answers are known.",
@@ -187,14 +187,14 @@ def bench_table(
     ] = False,
 ) -> None:
     """Show final values, ranks and times of what there is, also while it goes on."""
-    from nestbo.bench import results  # noqa: PLC0415 - slow to import
+    from nestbo.bench import tables  # noqa: PLC0415 - slow to import
     from nestbo.bench.summary import as_markdown, as_text  # noqa: PLC0415 - slow to import
 
     runs = _runs(places, at)
     if save is not None:
         if save.exists() and any(place.is_file() and save.samefile(place) for place in places):
             raise SettingsError(f"{save} is a table that is read, of which less might be left: save it elsewhere")
-        results.write(runs, save, steps=steps)
+        tables.write(runs, save, steps=steps)
     elif steps:
         raise SettingsError("--steps is about what is saved: give --save FILE with it")
     typer.echo(as_markdown(runs) if markdown else as_text(runs))

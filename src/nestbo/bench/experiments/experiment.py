@@ -7,7 +7,7 @@ from pathlib import Path
 from nestbo.bench import methods as known_methods
 from nestbo.bench.cell import Cell
 from nestbo.bench.figures import numbers
-from nestbo.bench.results import Run
+from nestbo.bench.tables import Run
 from nestbo.errors import SettingsError
 
 SEEDS = 20

@@ -17,7 +17,7 @@ from nestbo.bench.figures.convergence import (
     success_probabilities,
 )
 from nestbo.bench.figures.style import file_name
-from nestbo.bench.results import Run
+from nestbo.bench.tables import Run
 from nestbo.errors import SettingsError
 
 __all__ = [

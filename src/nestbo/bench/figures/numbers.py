@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nestbo.bench import statistics
-from nestbo.bench.results import Run
+from nestbo.bench.tables import Run
 from nestbo.errors import SettingsError
 from nestbo.theory import hesbo_success_probability, success_probability
 
