@@ -242,9 +242,16 @@ def test_cma_es_is_silent(cma_es, capsys):
 # nestbo
 
 
-@pytest.mark.parametrize(("name", "settings"), [("nestbo", Settings()), ("nestbo-paper", Settings.paper())])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("nestbo", Settings()),
+        ("nestbo-paper", Settings.paper()),
+        ("nestbo-paper-warm", Settings.paper(fit="warm")),
+    ],
+)
 def test_nestbo_is_the_optimizer_as_it_is(name, settings):
-    """The method called nestbo is `nestbo.Optimizer`, with its defaults or with the paper's letter."""
+    """The method called nestbo is `nestbo.Optimizer`, with its defaults, the paper's letter, or that but for the fit."""
     search = methods.get(name)(BOX, budget=20, rng=4)
     assert isinstance(search, Optimizer)
     assert search.state.settings == settings

@@ -7,7 +7,7 @@ from nestbo.bench.experiments.experiment import Experiment
 from nestbo.bench.figures import numbers
 from nestbo.bench.figures.numbers import Line, Panel, format_number, format_p
 
-OURS = ("nestbo", "nestbo-paper")
+OURS = ("nestbo", "nestbo-paper", "nestbo-paper-warm")
 BALANCED, HESBO = "turbo-balanced@20", "turbo-hesbo@20"
 
 INPUT_DIMS, EFFECTIVE_DIMS = (100, 500, 1000), 20

@@ -50,7 +50,10 @@ def _as_other(what: str) -> str:
     return f"The paper states no budget for {what}: {LONG} evaluations, as for most of its section 4."
 
 
-_BOTH = "nestbo is our method, nestbo-paper follows the paper's letter."
+_BOTH = (
+    "nestbo is our method, nestbo-paper follows the paper's letter, nestbo-paper-warm follows it in all but the fit, "
+    "which would take days with these budgets."
+)
 _STOP = "The paper ends a run at a regret below 0.001; here runs go on, and who reached it is counted."
 
 _EXPERIMENTS: Mapping[str, Experiment] = {

@@ -26,6 +26,7 @@ BLUE, VERMILION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#7F7F7F"
 FAMILY_COLOURS = {
     "nestbo": VERMILION,
     "nestbo-paper": ORANGE,
+    "nestbo-paper-warm": ORANGE,
     "turbo-1": BLUE,
     "turbo-5": BLUE,
     "turbo-balanced": BLUE,
@@ -34,6 +35,7 @@ FAMILY_COLOURS = {
     "alebo": PURPLE,
     "saasbo": SKY,
     "cma-es": BLACK,
+    "cma-es-central": BLACK,
     "random": GREY,
     "sobol": GREY,
 }
@@ -42,6 +44,7 @@ FAMILY_COLOURS = {
 KNOWN = (
     *("nestbo", "nestbo-paper", "turbo-1", "turbo-5", "hesbo@10", "hesbo@20", "alebo@10", "alebo@20", "saasbo"),
     *("cma-es", "random", "sobol", "turbo-balanced@20", "turbo-hesbo@20"),
+    *("nestbo-paper-warm", "cma-es-central"),
 )
 """Methods whose line style and marker are the same in every figure, by their place here."""
 
