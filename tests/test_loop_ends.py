@@ -166,6 +166,48 @@ def test_evaluations_that_break_off_when_the_run_ends_have_not_failed(tmp_path, 
     assert not any(isinstance(event, Failed) for event in events)
 
 
+def test_ctrl_c_between_two_outcomes_loses_neither(tmp_path, monkeypatch):
+    """Both evaluations have ended when the run is interrupted while it looks at what they have brought."""
+    executor = Scripted(4)
+    place = Stepwise(Task(bowl, (), ()), executor, script=all_of_them)
+    look, seen = place._outcome, []
+
+    def impatient(future, out):
+        seen.append(out.trial)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return look(future, out)
+
+    monkeypatch.setattr(place, "_outcome", impatient)
+    with Optimizer(BOX, budget=12, rng=0, settings=FAST, journal=tmp_path / "j") as optimizer:
+        assert looped(optimizer, place).message == "interrupted"
+    assert [event.trial for event in read(tmp_path / "j") if isinstance(event, Told)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, LookupError])
+def test_only_values_are_certain_when_ctrl_c_ends_the_run(tmp_path, kind):
+    """It reaches the evaluations of a terminal too, and what fails then is tried again; an error here does not."""
+    executor = Scripted(4)
+
+    def callback(_):
+        executor.finish(2)
+        executor.finish(3)
+        raise kind
+
+    def fun(x):
+        if executor.ended[-1] == 2:
+            raise ArithmeticError
+        return bowl(x)
+
+    optimizer = Optimizer(BOX, budget=12, rng=0, settings=FAST, journal=tmp_path / "j")
+    place = Stepwise(Task(fun, (), (ArithmeticError,)), executor, script=oldest)
+    with optimizer, pytest.raises(kind) if kind is LookupError else nullcontext():
+        looped(optimizer, place, callback=callback)
+    events = read(tmp_path / "j")
+    assert [event.trial for event in events if isinstance(event, Told)] == [0, 3]
+    assert [event.trial for event in events if isinstance(event, Failed)] == ([] if kind is KeyboardInterrupt else [2])
+
+
 def test_an_exception_that_comes_with_an_early_end_is_not_raised():
     """The run has ended already; the trial that raised is pending, and what came beside it is told."""
     executor = Scripted(4)

@@ -120,8 +120,9 @@ class Futures:
         yield from self._outcomes(chain([first], self._there()))
 
     def collect(self) -> Iterator[Outcome]:
-        """What evaluations have brought already, `Raised` last."""
-        return self._outcomes(future for future in self._there() if not future.cancelled() and not future.exception())
+        """What evaluations have brought already, `Raised` last; also what Ctrl-C has kept `wait` from bringing."""
+        done = [future for future in self._out if future.done()]
+        return self._outcomes(future for future in done if not future.cancelled() and not future.exception())
 
     def _there(self) -> "Iterator[Future[Any]]":
         """Futures that are done."""
@@ -133,11 +134,12 @@ class Futures:
         """What became of evaluations that are done, `Raised` last."""
         raised: list[Outcome] = []
         for future in done:
-            outcome = self._outcome(future, self._out.pop(future))
+            outcome = self._outcome(future, self._out[future])
             if isinstance(outcome, Raised):
                 raised.append(outcome)
             else:
                 yield outcome
+            del self._out[future]  # only now has somebody else got it
         yield from raised
 
     def _outcome(self, future: "Future[Any]", out: "_Out") -> Outcome:

@@ -88,18 +88,25 @@ class Loop:
                 else:
                     self._tell_first()
         except BaseException as error:
-            self.arrived.extend(self.evaluator.collect())
-            while self.arrived:
-                outcome = self.arrived.popleft()
-                # The first one may have been told, all but its leaving the queue.
-                if isinstance(outcome, Value | Failure) and outcome.trial in self.optimizer.state.pending:
-                    try:
-                        self._tell(outcome)
-                    except NestboError as unsaved:  # a full disk: the note says the value
-                        if str(unsaved) != str(error):
-                            error.add_note(str(unsaved))
+            self._rescue(error)
+            # What interrupts the run, as the end of a job does, may have ended evaluations too: they have not failed.
+            certain = Value if isinstance(error, KeyboardInterrupt) else Value | Failure
+            self.arrived.extend(outcome for outcome in self.evaluator.collect() if isinstance(outcome, certain))
+            self._rescue(error)
             raise
         return end
+
+    def _rescue(self, error: BaseException) -> None:
+        """Tell what has arrived before an error; what cannot be saved is in its notes."""
+        while self.arrived:
+            outcome = self.arrived.popleft()
+            # The first one may have been told, all but its leaving the queue.
+            if isinstance(outcome, Value | Failure) and outcome.trial in self.optimizer.state.pending:
+                try:
+                    self._tell(outcome)
+                except NestboError as unsaved:  # a full disk: the note says the value
+                    if str(unsaved) != str(error):
+                        error.add_note(str(unsaved))
 
     def _loop(self) -> End | None:
         """Keep the evaluator busy. Once no other evaluation may begin, those that run are waited for."""
