@@ -121,10 +121,22 @@ def test_a_region_whose_design_has_failed_begins_anew():
     first, lost = search._regions
     for trial in [search.ask() for _ in range(2 * INITIAL)]:
         search.tell(trial, math.nan if trial.id >= INITIAL else value(trial.x))
+    advance(search, 1)
     assert search._regions[0] is first
     assert search._regions[1] is not lost
-    advance(search, INITIAL + 3)
+    advance(search, INITIAL + 2)
     assert all(region.is_ready for region in search._regions)
+
+
+def test_a_region_whose_design_was_tried_before_begins_anew():
+    """Where there are few points another region may have had them all: it would never be fitted either."""
+    search = turbo_of(2, Space([Integer("n", 0, 99)]))
+    first, second = search._regions
+    first._design = list(second._design)
+    points = advance(search, INITIAL + 2, lambda x: float(x[0]))
+    assert len(np.unique(points)) == len(points)
+    assert search._regions[0] is first
+    assert search._regions[1] is not second
 
 
 def test_candidates_are_those_of_the_paper(monkeypatch):

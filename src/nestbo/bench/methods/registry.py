@@ -77,7 +77,7 @@ def get(name: str) -> Method:
 
     Args:
         name: NAME or NAME@DIM, for example `cma-es` or `turbo-balanced@20`; `names()` lists them. `hesbo`, `rembo`
-            and `alebo` alone have 10 dimensions, the first of those that the paper compares with.
+            and `alebo` alone have 10 dimensions.
 
     Raises:
         SettingsError: If there is no such method.

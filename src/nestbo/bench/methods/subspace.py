@@ -101,14 +101,16 @@ class SubspaceSearch(BaseSearch):
 
     def _next(self, rng: np.random.Generator) -> Array:
         """The next z (d,)."""
-        if self._design:
-            return self._design.pop(0)
+        found: Array
+        while self._design:
+            found = self._design.pop(0)
+            if self.is_new(self.lift(found)):
+                return found
         if math.isfinite(self._surrogate.best):
             with blas_threads(SETTINGS.blas_threads):
                 posterior, _ = self._surrogate.fit()
                 improvement = Improvement(Process(posterior), float(posterior.y.min()))
                 points = maximise(improvement, self._surrogate.where_best, rng)
-            found: Array
             for found in points[:ATTEMPTS]:
                 if self.is_new(self.lift(found)):
                     return found

@@ -12,7 +12,7 @@ Where it differs: hyperparameters are those of this package's climb, from the la
 Adam from the same start every time; failures of the objective count as failures of the region, and its process takes
 them for one of the worst values; a design has ten points, as in section 4 of the paper, whatever m. A region also
 begins anew where all of its design has failed. With integers, a point that was tried before is passed over, and where
-all candidates have been tried, all regions begin anew.
+the best candidates have all been tried, all regions begin anew.
 
 Notation:
     D  inputs, which are also the dimensions of the regions
@@ -57,7 +57,7 @@ SETTINGS = Settings(
 FEWEST_FAILURES = 4
 """A region is never halved before so many failures in a row."""
 ATTEMPTS = 200
-"""Candidates that are looked at, best first, for one that is new; then one is drawn at random."""
+"""Candidates of each region that are looked at, best first, for one that is new; then all regions begin anew."""
 
 
 class Region:
@@ -138,6 +138,7 @@ class Turbo(BaseSearch):
     def propose(self, number: int) -> Array:
         """The point u (D,) of a trial."""
         rng = self._rng("ask", number)
+        self._replace_barren()
         designed = self._of_design(number)
         if designed is not None:
             return designed
@@ -164,6 +165,13 @@ class Turbo(BaseSearch):
                     return self._hand_out(number, region, u, designed=True)
         return None
 
+    def _replace_barren(self) -> None:
+        """Begin anew in the place of regions of whose design nothing has come: it has failed, or was tried before."""
+        waited_for = [region for region, _, _ in self._out.values()]
+        for region in list(self._regions):
+            if not (region.in_design or region.is_ready or any(region is other for other in waited_for)):
+                self._replace(region)
+
     def _replace(self, region: Region) -> None:
         """Begin anew in the place of a region."""
         self._regions[self._regions.index(region)] = self._begin()
@@ -172,9 +180,7 @@ class Turbo(BaseSearch):
         """The answer of a trial goes to the region that it came from, unless that is gone."""
         region, u, designed = self._out.pop(number)
         region.learn(u, value, designed=designed)
-        is_out = any(region is other for other, _, _ in self._out.values())
-        has_failed = not (region.in_design or region.is_ready or is_out)  # all of its design
-        if (region.has_ended or has_failed) and region in self._regions:
+        if region.has_ended and region in self._regions:
             self._replace(region)
 
     def _begin(self) -> Region:
