@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -71,6 +72,24 @@ def test_two_runs_of_one_cell_that_differ_are_not_mixed(tmp_path):
         tables.write([run], tmp_path / name)
     with pytest.raises(SettingsError, match=r"p m seed 7 is in .*a.csv and in .*b.csv with other values: leave one"):
         results.read_all([tmp_path / "a.csv", tmp_path / "b.csv"])
+
+
+def test_of_equally_long_runs_the_one_with_all_values_counts(tmp_path):
+    """A table of steps says the same as the run it was made of, with less: the order of the places does not matter."""
+    whole = Run("p", "m", 7, np.array([3.0, 5.0, 1.0, 2.0]), np.full(4, 0.5), np.full(4, 0.25))
+    tables.write([whole], tmp_path / "whole.csv")
+    tables.write([whole], tmp_path / "steps.csv", steps=True)
+    for places in (("whole.csv", "steps.csv"), ("steps.csv", "whole.csv")):
+        assert_same(results.read_all([tmp_path / place for place in places]), [whole])
+
+
+def test_a_shorter_run_that_differs_is_left_out_in_any_order(tmp_path):
+    """Only the longest runs of a cell have to agree."""
+    for name, values in (("a.csv", [3.0]), ("b.csv", [4.0]), ("c.csv", [3.0, 1.0])):
+        tables.write([Run("p", "m", 7, np.array(values), *np.zeros((2, len(values))))], tmp_path / name)
+    for order in permutations(("a.csv", "b.csv", "c.csv")):
+        (run,) = results.read_all([tmp_path / name for name in order])
+        assert run.values.tolist() == [3.0, 1.0]
 
 
 def test_journals_are_read_before_the_table(tmp_path):

@@ -227,9 +227,16 @@ def test_a_table_without_its_journals_is_not_replaced(undisturbed, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [results.TABLE]
 
 
+def test_a_folder_whose_cells_could_not_begin_is_taken_up_again(tmp_path):
+    """The table that was written there, without a run, is the runner's own."""
+    runner.execute(runner.grid("hartmann6@3", "random", seeds=1, budget=3), tmp_path, jobs=1)
+    assert (tmp_path / results.TABLE).exists()
+    assert len(runner.run(PROBLEM, "random", seeds=1, budget=3, out=tmp_path, jobs=1)) == 1
+
+
 def test_failures_are_reported_even_if_nothing_can_be_written(tmp_path, monkeypatch, caplog):
     """On a full disk the reasons of the cells matter more than the table."""
-    monkeypatch.setattr(results, "write", lambda *_: (_ for _ in ()).throw(NestboError("results.csv: no space")))
+    monkeypatch.setattr(tables, "write", lambda *_: (_ for _ in ()).throw(NestboError("results.csv: no space")))
     cells = runner.grid("hartmann6@3", "random", seeds=1, budget=3)
     report = runner.execute(cells, tmp_path, jobs=1)
     assert len(report.failures) == 1

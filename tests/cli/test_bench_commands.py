@@ -187,6 +187,9 @@ def test_a_table_and_a_folder_are_put_together(undisturbed, tmp_path, main):
     }
     assert len(results.read(tmp_path / "all.csv")) == 8
     assert main("bench", "table", folder, tmp_path / "all.csv", "--save", tmp_path / "all.csv")[0] == 2
+    (tmp_path / "all.csv").rename(tmp_path / "results.csv")
+    code, _, err = main("bench", "table", tmp_path, "--at", 5, "--save", tmp_path / "results.csv")
+    assert (code, "results.csv is a table that is read" in err) == (2, True)
 
 
 def test_the_table_of_the_first_evaluations(undisturbed, main):
@@ -244,6 +247,18 @@ def test_a_list_has_the_names_that_other_commands_take(main, arguments, expected
     code, out, err = main("bench", *arguments)
     assert (code, err) == (0, "")
     assert expected <= {line.split()[0] for line in out.splitlines()}
+
+
+def test_standard_output_may_be_closed():
+    """As it is in some services: what is written is for nobody, and that is no error."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "bench", "methods"],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")

@@ -67,40 +67,54 @@ def read(folder: str | Path) -> list[Run]:
         NestboError: If there is nothing, or no file that is not damaged.
     """
     folder = Path(folder)
-    if folder.is_file():
-        return tables.read(folder)
+    table = table_in(folder)
+    if table is not None:
+        return tables.read(table)
     files = paths(folder)
     if files:
         return [cell.run for cell in _readable(files) if cell.run.values.size]
-    for name in (TABLE, "results.parquet"):
-        if (folder / name).is_file():
-            return tables.read(folder / name)
     raise SettingsError(
         f"there are no results in {str(folder)!r}: give the --out of `nestbo bench run`, or a table that was saved"
     )
 
 
+def table_in(place: Path) -> Path | None:
+    """The table that is read there: itself, or that of a folder without journals. None if there is none."""
+    if place.is_file():
+        return place
+    if paths(place):
+        return None
+    return next((found for name in (TABLE, "results.parquet") if (found := place / name).is_file()), None)
+
+
 def read_all(places: Iterable[str | Path]) -> list[Run]:
     """The runs of several folders or tables, such as those of several machines, by problem, method and seed.
 
-    A cell that is in more than one of them counts once: the longest run of it.
+    A cell that is in more than one of them counts once: the longest run of it, and of equal ones that of which most is
+    known.
 
     Raises:
-        NestboError: If runs of one cell are equally long and differ, or as `read` does.
+        NestboError: If the longest runs of one cell differ, or as `read` does.
     """
-    found: dict[tuple[str, str, int], tuple[Run, str | Path]] = {}
+    found: dict[tuple[str, str, int], list[tuple[Run, str | Path]]] = {}
     for place in places:
         for run in read(place):
-            cell = run.problem, run.method, run.seed
-            other, elsewhere = found.get(cell, (run, place))
-            if other.values.size == run.values.size and not run.as_good_as(other):
-                raise SettingsError(
-                    f"{run.problem} {run.method} seed {run.seed} is in {elsewhere} and in {place} with other values: "
-                    "leave one of them out"
-                )
-            if cell not in found or run.values.size > other.values.size:
-                found[cell] = run, place
-    return [run for _, (run, _) in sorted(found.items())]
+            found.setdefault((run.problem, run.method, run.seed), []).append((run, place))
+    return [_longest(found[cell]) for cell in sorted(found)]
+
+
+def _longest(found: Sequence[tuple[Run, str | Path]]) -> Run:
+    """The longest run of a cell, of those that were found in several places."""
+    most = max(run.values.size for run, _ in found)
+    (first, place), *others = [(run, place) for run, place in found if run.values.size == most]
+    for run, elsewhere in others:
+        if not run.as_good_as(first):
+            raise SettingsError(
+                f"{run.problem} {run.method} seed {run.seed} is in {place} and in {elsewhere} with other values: "
+                "leave one of them out"
+            )
+    # A table of steps leaves values out.
+    return min([first, *(run for run, _ in others)], key=lambda run: int(np.isposinf(run.values).sum()))
 
 
 def _readable(files: Sequence[Path]) -> list[Stored]:

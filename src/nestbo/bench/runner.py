@@ -146,6 +146,7 @@ def execute(
         )
     lock = _locked(folder)
     try:
+        _make(folder / results.JOURNALS)  # the table is theirs from now on, also if no cell can begin
         complete = {cell: stored for cell in cells if (stored := _complete(cell, folder)) is not None}
         left = [cell for cell in cells if cell not in complete]
         failures = {} if dask is not None else _without_problem(left, show=progress)
@@ -164,7 +165,11 @@ def execute(
 
 def _folder(out: str | Path) -> Path:
     """The folder, made if there is none. Absolute: workers may be anywhere."""
-    folder = Path(out).absolute()
+    return _make(Path(out).absolute())
+
+
+def _make(folder: Path) -> Path:
+    """A folder, if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -281,12 +286,12 @@ def _finish(
 
 def _write_failures(failures: Sequence[CellFailure], path: Path) -> None:
     """Write the list of failures; no list if there are none."""
-    if not failures:
-        path.unlink(missing_ok=True)
-        return
     record = {"time": time.strftime("%Y-%m-%d %H:%M:%S"), "failures": [asdict(failure) for failure in failures]}
     partial = path.with_name(path.name + tables.PARTIAL)
     try:
+        if not failures:
+            path.unlink(missing_ok=True)
+            return
         partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
         partial.replace(path)
     except OSError as error:

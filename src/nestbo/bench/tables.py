@@ -5,6 +5,7 @@ Notation: n is the number of evaluations of a run, so far; k of them are rows of
 
 import csv
 import importlib
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,14 +81,15 @@ def write(runs: Iterable[Run], path: str | Path, *, steps: bool = False) -> None
             last. A row's seconds are then means over itself and those left out before it. What is left is small enough
             to be kept or published, and gives the same best values, at every evaluation.
     """
-    path = Path(path).resolve()  # a link to a table stays one
+    path = Path(path)
     save = _write_csv if _kind(path) == ".csv" else _write_parquet
     rows = _steps if steps else _rows
-    partial = path.with_name(path.name + PARTIAL)
     try:
+        target = Path(os.path.realpath(path))  # a link to a table stays one
+        partial = target.with_name(target.name + PARTIAL)
         try:
             save((row for run in runs for row in rows(run)), partial)
-            partial.replace(path)
+            partial.replace(target)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise

@@ -1,5 +1,6 @@
 """`nestbo bench`: compare methods on problems whose answers are known."""
 
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -187,12 +188,13 @@ def bench_table(
     ] = False,
 ) -> None:
     """Show final values, ranks and times of what there is, also while it goes on."""
-    from nestbo.bench import tables  # noqa: PLC0415 - slow to import
+    from nestbo.bench import results, tables  # noqa: PLC0415 - slow to import
     from nestbo.bench.summary import as_markdown, as_text  # noqa: PLC0415 - slow to import
 
     runs = _runs(places, at)
     if save is not None:
-        if save.exists() and any(place.is_file() and save.samefile(place) for place in places):
+        read = [os.path.realpath(table) for table in map(results.table_in, places) if table is not None]
+        if os.path.realpath(save) in read:
             raise SettingsError(f"{save} is a table that is read, of which less might be left: save it elsewhere")
         tables.write(runs, save, steps=steps)
     elif steps:
