@@ -8,6 +8,7 @@ import contextlib
 import errno
 import logging
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -124,10 +125,10 @@ class Journal:
     def open(cls, path: str | Path) -> tuple[Self, list[Event]]:
         """An existing journal, to be continued, and its events. A torn last line is cut off."""
         path = checked_path(path)
-        if not path.is_file():
-            raise JournalError(f"there is no journal {path}: check the name")
         problem, advice = f"the journal {path} cannot be opened for writing", "check its permissions, or copy it"
         with _all_or_nothing(problem, advice) as undo:
+            if not path.is_file():
+                raise JournalError(f"there is no journal {path}: check the name")
             lock = Lock(path)
             undo.callback(lock.release)
             events, size = _read(path)
@@ -222,8 +223,12 @@ def checked_path(path: object) -> Path:
     if not isinstance(name, str) or "\0" in name:
         raise SettingsError(f"a journal is a file, got {path!r:.60}: give its path")
     found = Path(name)
+    try:
+        mode = found.stat().st_mode
+    except OSError:
+        return found  # there is none, or its opening says what is wrong
     # To read a device or a pipe may take for ever, or all memory. (What a folder is, its own message says.)
-    if found.exists() and not found.is_file() and not found.is_dir():
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise SettingsError(f"a journal is a file on a disk, {name} is a device or a pipe: give another path")
     return found
 

@@ -27,7 +27,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         # Two names of one file are one journal.
-        real = path.resolve()
+        real = Path(os.path.realpath(path))  # `resolve` raises something of its own for links in a circle
         self._name = str(real.with_name(real.name + ".lock"))
         # A record lock does not exclude its own process. `setdefault` is one step, also among threads.
         mine = (os.getpid(), self)

@@ -251,7 +251,7 @@ def test_cma_es_is_silent(cma_es, capsys):
     ],
 )
 def test_nestbo_is_the_optimizer_as_it_is(name, settings):
-    """The method called nestbo is `nestbo.Optimizer`, with its defaults, the paper's letter, or that but for the fit."""
+    """The methods called nestbo are `nestbo.Optimizer`: its defaults, the paper's letter, and that but for the fit."""
     search = methods.get(name)(BOX, budget=20, rng=4)
     assert isinstance(search, Optimizer)
     assert search.state.settings == settings

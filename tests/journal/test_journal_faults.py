@@ -17,7 +17,14 @@ from journal_runs import SCENARIOS, SETTINGS, QuickDisk, bowl, recorded_trace, t
 
 import nestbo
 from nestbo import Optimizer
-from nestbo.errors import JournalDamaged, JournalError, JournalFormatError, JournalWriteError, SettingsError
+from nestbo.errors import (
+    JournalDamaged,
+    JournalError,
+    JournalFormatError,
+    JournalWriteError,
+    NestboError,
+    SettingsError,
+)
 from nestbo.events import Told
 from nestbo.journal import Disk, Journal, read, recorded
 
@@ -312,6 +319,16 @@ def test_a_journal_is_no_device(tmp_path, monkeypatch, special):
         with pytest.raises(SettingsError, match="is a device or a pipe: give another path"):
             use(special)
     assert not Path(f"{special}.lock").exists()
+
+
+def test_links_in_a_circle_are_a_clear_error(tmp_path, monkeypatch):
+    """A name that leads to itself is no file, whatever it is used for."""
+    monkeypatch.chdir(tmp_path)
+    Path("circle").symlink_to("circle")
+    for use in (begin, read, Optimizer.resume):
+        with pytest.raises(NestboError, match="circle"):
+            use("circle")
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == ["circle"]
 
 
 def test_the_calls_reach_the_operating_system(tmp_path, monkeypatch):

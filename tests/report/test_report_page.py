@@ -247,6 +247,8 @@ def test_a_journal_is_never_replaced(folder, tmp_path, monkeypatch):
     for other in ("notes.html", "pipe"):
         with pytest.raises(SettingsError, match="is no report"):
             report.write([folder / "run.jsonl"], tmp_path / other)
+    (tmp_path / "circle.html").symlink_to(tmp_path / "circle.html")
+    assert report.write([folder / "run.jsonl"], tmp_path / "circle.html").is_file()  # there was nothing behind it
     (tmp_path / "link.html").symlink_to(tmp_path / "new.html")
     for _ in range(2):  # a new one, then the older one
         report.write([folder / "run.jsonl"], tmp_path / "link.html")

@@ -70,16 +70,21 @@ def main() -> None:
         try:
             app(prog_name="nestbo")
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as it is where a program was started without one
+                sys.stdout.flush()
     except NestboError as error:
         typer.echo(f"nestbo: {visible(str(error))}", err=True)
         raise SystemExit(WRONG) from None
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        # What is left of the output would fail again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        typer.echo(f"nestbo: standard output cannot be written ({error}): make room, or send it elsewhere", err=True)
+        if error.filename is None:
+            # What is left of the output would fail again when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            advice = f"standard output cannot be written ({error}): make room, or send it elsewhere"
+        else:
+            advice = f"a file cannot be written ({error}): make room there"
+        typer.echo(f"nestbo: {advice}", err=True)
         raise SystemExit(FAILED) from None
     finally:
         logger.removeHandler(handler)

@@ -148,7 +148,9 @@ def carry_out(optimizer: Optimizer, target: Target, how: How, journal: Path, fin
         raise typer.Exit(INTERRUPTED) from None
     except NestboError as error:
         said = [f"nestbo: {visible(str(error))}", *getattr(error, "__notes__", [])]
-        recorded = "All other evaluations are" if isinstance(error, JournalWriteError) else "All that was evaluated is"
+        recorded = (
+            "All but what is named here is" if isinstance(error, JournalWriteError) else "All that was evaluated is"
+        )
         typer.echo("\n".join([*said, f"{recorded} recorded. To continue:\n  {command}"]), err=True)
         raise typer.Exit(FAILED) from None
     if how.kind != "json":

@@ -1,6 +1,7 @@
 """The page: everything in one file that asks nobody for anything."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -191,21 +192,23 @@ def _asset(name: str) -> str:
 
 def _check_replaceable(out: Path) -> None:
     """Make sure that nothing but an older report is lost."""
-    if not out.exists() or out.is_dir():
-        return  # `_save` says why a folder cannot be written
-    begin = b""
-    if out.is_file():
+    try:
+        mode = out.stat().st_mode
+    except OSError:
+        return  # nothing is there, or `_save` says why it cannot be written
+    if stat.S_ISDIR(mode):
+        return  # likewise
+    if stat.S_ISREG(mode):
         with suppress(OSError), out.open("rb") as file:
-            begin = file.read(len(DOCTYPE))
-        if begin == DOCTYPE.encode() or not out.stat().st_size:
-            return
+            if file.read(len(DOCTYPE)) in {DOCTYPE.encode(), b""}:
+                return
     raise SettingsError(f"{out} is no report and would be replaced: choose another name, as report.html")
 
 
 def _save(text: str, out: Path) -> None:
     """Write all or nothing: a report that is open in a browser is never half of one. A link is followed."""
-    out = out.resolve()
     try:
+        out = Path(os.path.realpath(out))
         descriptor, name = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.", suffix=".part")
         try:
             with os.fdopen(descriptor, "wb") as file:
