@@ -17,6 +17,7 @@ import nestbo
 from nestbo import Integer, Real, Space
 from nestbo._version import __version__
 from nestbo.journal import read
+from nestbo.threads import blas_kernels
 
 MODEL = """
 def cost(p):
@@ -348,6 +349,8 @@ def test_the_doctor_finds_nothing_here(main, monkeypatch):
     assert (code, err) == (0, "")
     for name in ("nestbo", "numpy", "scipy", "blas", "environment", "[bench]", "[dask]", "temporary", "cache"):
         assert re.search(rf"^{re.escape(name)} +\S", out, flags=re.MULTILINE)
+    kinds = re.findall(r"^blas +openblas \S+ for (\w+), \d+ threads", out, flags=re.MULTILINE)
+    assert set(kinds) == ({*blas_kernels().split(", ")} if "openblas" in out else set())
     assert re.search(r"^self-test +a run, a journal and a resume agree", out, flags=re.MULTILINE)
     assert out.endswith("all is well\n")
 

@@ -67,8 +67,10 @@ def _threads() -> Iterator[tuple[str, str]]:
     """BLAS and OpenMP; the algorithm itself uses one thread unless Settings.blas_threads says otherwise."""
     for library in threadpool_info():
         version = f" {library['version']}" if library.get("version") else ""
+        kernels = f" for {library['architecture']}" if library.get("architecture") else ""
         threads = f"{library['num_threads']} threads"
-        yield library["user_api"], f"{library['internal_api']}{version}, {threads}, {Path(library['filepath']).name}"
+        name = Path(library["filepath"]).name
+        yield library["user_api"], f"{library['internal_api']}{version}{kernels}, {threads}, {name}"
     chosen = [f"{name}={os.environ[name]}" for name in THREADS if name in os.environ]
     yield "environment", ", ".join(chosen) or "says nothing about threads"
 
