@@ -129,21 +129,32 @@ def test_outcomes_that_are_there_at_an_early_end_are_told(tmp_path):
     assert (result.status, result.nfev) == (Status.TARGET, 4)
 
 
-@pytest.mark.parametrize("kind", [StopIteration, KeyboardInterrupt, ZeroDivisionError])
-def test_evaluations_that_end_while_the_run_is_busy_are_told(tmp_path, kind):
-    """Those that end during the callback, or a suggestion, are there when the run ends: nobody has waited for them."""
+def ended_while_busy(path, kind, *, failing=None):
+    """The events of a run whose callback raises once trials 2 and 3 have ended, with a failure if that is told so."""
     executor = Scripted(4)
+
+    def fun(x):
+        if executor.ended[-1] == failing:
+            raise ArithmeticError
+        return bowl(x)
 
     def callback(_):
         executor.finish(2)
         executor.finish(3)
         raise kind
 
-    optimizer = Optimizer(BOX, budget=12, rng=0, settings=FAST, journal=tmp_path / "j")
-    place = Stepwise(Task(bowl, (), ()), executor, script=oldest)
-    with optimizer, pytest.raises(kind) if kind is ZeroDivisionError else nullcontext():
+    place = Stepwise(Task(fun, (), (ArithmeticError,)), executor, script=oldest)
+    raised = nullcontext() if kind in {StopIteration, KeyboardInterrupt} else pytest.raises(kind)
+    with Optimizer(BOX, budget=12, rng=0, settings=FAST, journal=path) as optimizer, raised:
         looped(optimizer, place, callback=callback)
-    assert [event.trial for event in read(tmp_path / "j") if isinstance(event, Told)] == [0, 2, 3]
+    return read(path)
+
+
+@pytest.mark.parametrize("kind", [StopIteration, KeyboardInterrupt, ZeroDivisionError])
+def test_evaluations_that_end_while_the_run_is_busy_are_told(tmp_path, kind):
+    """Those that end during the callback, or a suggestion, are there when the run ends: nobody has waited for them."""
+    events = ended_while_busy(tmp_path / "j", kind)
+    assert [event.trial for event in events if isinstance(event, Told)] == [0, 2, 3]
 
 
 @pytest.mark.parametrize("error", [None, BrokenExecutor("a process died"), RuntimeError("the node is gone")])
@@ -187,23 +198,7 @@ def test_ctrl_c_between_two_outcomes_loses_neither(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, LookupError])
 def test_only_values_are_certain_when_ctrl_c_ends_the_run(tmp_path, kind):
     """It reaches the evaluations of a terminal too, and what fails then is tried again; an error here does not."""
-    executor = Scripted(4)
-
-    def callback(_):
-        executor.finish(2)
-        executor.finish(3)
-        raise kind
-
-    def fun(x):
-        if executor.ended[-1] == 2:
-            raise ArithmeticError
-        return bowl(x)
-
-    optimizer = Optimizer(BOX, budget=12, rng=0, settings=FAST, journal=tmp_path / "j")
-    place = Stepwise(Task(fun, (), (ArithmeticError,)), executor, script=oldest)
-    with optimizer, pytest.raises(kind) if kind is LookupError else nullcontext():
-        looped(optimizer, place, callback=callback)
-    events = read(tmp_path / "j")
+    events = ended_while_busy(tmp_path / "j", kind, failing=2)
     assert [event.trial for event in events if isinstance(event, Told)] == [0, 3]
     assert [event.trial for event in events if isinstance(event, Failed)] == ([] if kind is KeyboardInterrupt else [2])
 

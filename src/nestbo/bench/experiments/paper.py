@@ -52,7 +52,7 @@ def _as_other(what: str) -> str:
 
 _BOTH = (
     "nestbo is our method, nestbo-paper follows the paper's letter, nestbo-paper-warm follows it in all but the fit, "
-    "which would take days with these budgets."
+    "which would take many hours with these budgets."
 )
 _STOP = "The paper ends a run at a regret below 0.001; here runs go on, and who reached it is counted."
 

@@ -1,6 +1,6 @@
 """This package's own optimizer, with its defaults and with the paper's letter.
 
-The letter fits at every evaluation by 100 random starts and 500 steps of Adam, minutes for a suggestion in a long run.
+The letter fits at every evaluation by 100 random starts and 500 steps of Adam, seconds for a suggestion in a long run.
 `nestbo-paper-warm` is the letter in all but that: it climbs from the fit before, as the defaults do, so that the
 paper's claims can be judged at the paper's budgets.
 """
