@@ -1,6 +1,7 @@
 """Vanilla BO and SAASBO against BoTorch called plainly, and what they leave alone."""
 
 import contextlib
+import inspect
 import io
 import math
 import os
@@ -19,6 +20,7 @@ with blas_threads(1):
 torch = pytest.importorskip("torch")
 pytest.importorskip("botorch")
 
+from botorch.acquisition import LogExpectedImprovement  # noqa: E402
 from botorch.fit import fit_fully_bayesian_model_nuts, fit_gpytorch_mll  # noqa: E402 - only where it is installed
 from botorch.models import SingleTaskGP  # noqa: E402
 from botorch.models.transforms import Standardize  # noqa: E402
@@ -26,7 +28,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood  # noqa: E402
 from scipy.stats import norm  # noqa: E402
 
 from nestbo import Integer, Real, Space  # noqa: E402
-from nestbo.bench.methods.botorch_gp import METHODS, Saasbo, VanillaBo  # noqa: E402
+from nestbo.bench.methods import botorch_gp, saasbo  # noqa: E402
+from nestbo.bench.methods.botorch_gp import VanillaBo  # noqa: E402
+from nestbo.bench.methods.saasbo import Saasbo, saas_improvement, saas_model  # noqa: E402
 from nestbo.bench.methods.surrogate import INITIAL  # noqa: E402
 from nestbo.rng import stream  # noqa: E402
 from nestbo.standardize import standardize  # noqa: E402
@@ -128,25 +132,74 @@ def test_vanilla_bo_has_the_model_of_botorch(vanilla):
     np.testing.assert_allclose(scaled.scale**2 * mine.variance, theirs.variance, rtol=1e-2)
 
 
-def test_saasbo_has_the_model_of_botorch(saas):
-    """Every draw of the hyperparameters is what BoTorch's function draws from the same seed, in double precision."""
+def test_saasbo_has_the_density_of_botorch():
+    """What NUTS draws from, and its gradient, are BoTorch's, also with points that agree and distances that vanish."""
+    jax = pytest.importorskip("jax")
+    infer = pytest.importorskip("numpyro.infer.util")
+    from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((12, 40)), rng.standard_normal((12, 1))
+    X[3] = X[7]
+    with jax.enable_x64(True):
+        ours, theirs = (
+            model(torch.from_numpy(X), torch.from_numpy(Y), outcome_transform=Standardize(m=1)).pyro_model
+            for model in (saas_model(), SaasFullyBayesianSingleTaskGP)
+        )
+        for strength in (-20.0, -2.0, 2.0):  # of the inputs, on a scale without bounds
+            at = {name: float(rng.standard_normal()) for name in ("outputscale", "mean", "noise", "kernel_tausq")}
+            at["_kernel_inv_length_sq"] = strength + rng.standard_normal(40)
+            energy, slopes = jax.value_and_grad(lambda z: infer.potential_energy(ours.sample, (), {}, z))(at)
+            expected, expected_slopes = jax.value_and_grad(lambda z: infer.potential_energy(theirs.sample, (), {}, z))(
+                at
+            )
+            assert float(energy) == pytest.approx(float(expected), rel=1e-9)
+            for name in at:
+                np.testing.assert_allclose(slopes[name], expected_slopes[name], rtol=1e-6, atol=1e-9)
+
+
+def test_saasbo_draws_as_botorch_does(saas):
+    """A chain begins as that of BoTorch's function with the same seed; later, rounding has made them differ."""
     import jax
     from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
 
-    rng = stream(SEED, "bench", "saasbo", INITIAL)
-    rng.integers(2**63)  # PyTorch's
-    values = torch.from_numpy(-standardize(saas.earlier, draw_in=False).values)[:, None]  # n x 1
+    X = torch.from_numpy(saas.X)
+    Y = torch.from_numpy(-standardize(saas.earlier, draw_in=False).values)[:, None]  # n x 1
+    search = Saasbo(WIDE, budget=20, seed=SEED, x0=None, warmup=2, samples=4, thinning=2)
+    ours = search.fitted(X, Y, stream(SEED)).state_dict()
     with jax.enable_x64(True):
-        plain = SaasFullyBayesianSingleTaskGP(torch.from_numpy(saas.X), values, outcome_transform=Standardize(m=1))
-        fit_fully_bayesian_model_nuts(
-            plain, warmup_steps=64, num_samples=32, thinning=8, disable_progbar=True, seed=int(rng.integers(2**31))
-        )
-    ours, theirs = saas.model.state_dict(), plain.state_dict()
+        plain = SaasFullyBayesianSingleTaskGP(X, Y, outcome_transform=Standardize(m=1))
+        seed = int(stream(SEED).integers(2**31))
+        fit_fully_bayesian_model_nuts(plain, warmup_steps=2, num_samples=4, thinning=2, disable_progbar=True, seed=seed)
+    theirs = plain.state_dict()
     assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert saas.model.num_mcmc_samples == 4
+    for name in ours:
+        torch.testing.assert_close(ours[name], theirs[name], rtol=1e-6, atol=1e-9)
+
+
+def test_saasbo_has_the_chain_of_botorch(saas):
+    """As many steps and draws as BoTorch takes unless told otherwise; a shorter chain keeps every so-many-th draw."""
+    assert saas.model.num_mcmc_samples == CHAIN["samples"] // CHAIN["thinning"]
+    assert saas.model.covar_module.base_kernel.lengthscale.dtype == torch.float64
     lengthscale = saas.model.covar_module.base_kernel.lengthscale.detach()
     assert (lengthscale != lengthscale.float().double()).any()  # a single would survive
+    ours, theirs = (inspect.signature(what).parameters for what in (Saasbo, fit_fully_bayesian_model_nuts))
+    for mine, name in (("warmup", "warmup_steps"), ("samples", "num_samples"), ("thinning", "thinning")):
+        assert ours[mine].default == theirs[name].default
+
+
+def test_saasbo_has_the_improvement_of_botorch(saas):
+    """The same values and slopes, far away, in a cluster around a point, and at the observations themselves."""
+    X = torch.from_numpy(saas.X)
+    rng = np.random.default_rng(0)
+    near = X[4] + 1e-3 * torch.from_numpy(rng.standard_normal((20, X.shape[1])))
+    Z = torch.cat([torch.from_numpy(rng.random((100, X.shape[1]))), near, X])[:, None].requires_grad_()
+    best = float(-standardize(saas.earlier, draw_in=False).values.min())
+    ours, theirs = (kind(saas.model, best) for kind in (saas_improvement(), LogExpectedImprovement))
+    values, expected = ours(Z), theirs(Z)
+    torch.testing.assert_close(values, expected, rtol=1e-6, atol=1e-9)
+    slopes, expected_slopes = (torch.autograd.grad(found.sum(), Z)[0] for found in (values, expected))
+    torch.testing.assert_close(slopes, expected_slopes, rtol=1e-5, atol=1e-7)
 
 
 def expected_improvement(seen: Seen, Z: np.ndarray) -> np.ndarray:
@@ -321,7 +374,7 @@ def test_extreme_values_are_survived(function):
 
 def test_methods_name_what_they_need():
     """Both are in the extra of BoTorch; SAASBO also needs what BoTorch samples with."""
-    needs = {method.name: (method.extra, set(method.packages)) for method in METHODS}
+    needs = {method.name: (method.extra, set(method.packages)) for method in (*botorch_gp.METHODS, *saasbo.METHODS)}
     assert needs == {
         "vanilla-bo": ("botorch", {"botorch", "torch"}),
         "saasbo": ("botorch", {"botorch", "torch", "jax", "numpyro"}),

@@ -1,4 +1,4 @@
-"""Gaussian processes over all inputs, by BoTorch: vanilla BO and SAASBO.
+"""Gaussian processes over all inputs, by BoTorch: what vanilla BO and SAASBO share, and vanilla BO.
 
 Both begin with a Latin hypercube of ten points (x0, if given, is the first of the ten), fit a process to all
 observations with inputs in [0, 1]^D and values standardised by BoTorch, and take the point at which `optimize_acqf`
@@ -9,22 +9,13 @@ finds the largest expected improvement over the best value so far (its logarithm
 length-scales have a log-normal prior that grows with sqrt(D), fitted by `fit_gpytorch_mll`. The acquisition function is
 climbed from 4 of 1024 points, half of them around the best observations (`sample_around_best`).
 
-`saasbo` follows Eriksson and Jankowiak, "High-dimensional Bayesian optimization with sparse axis-aligned subspaces"
-(UAI 2021), with `SaasFullyBayesianSingleTaskGP` and the noise inferred. Its hyperparameters are 16 draws by NUTS: 512
-steps to warm up, then every 16th of 256, BoTorch's defaults. The expected improvement is averaged over the draws and
-climbed from 10 of 1024 points, as in BoTorch's tutorial. The tutorial estimates the improvement of a batch by sampling
-(`qLogExpectedImprovement`); for one point there is a formula.
+Written for BoTorch 0.18. Where both differ from BoTorch called plainly: a failed evaluation is given the worst value so
+far; while all values are equal or missing, points are random; a point that was asked for before, as there are with
+integers, is replaced by a random one. A suggestion uses one thread of PyTorch and of BLAS. The same answers lead to the
+same points bit for bit on one machine with one version of the libraries, not across them.
 
-Written for BoTorch 0.18. Since then it draws by NumPyro, on JAX, and in single precision unless told otherwise; here
-it is double precision, as it was before.
-
-Where both differ from BoTorch called plainly: a failed evaluation is given the worst value so far; while all values are
-equal or missing, points are random; a point that was asked for before, as there are with integers, is replaced by a
-random one. A suggestion uses one thread of PyTorch and of BLAS. The same answers lead to the same points bit for bit on
-one machine with one version of the libraries, not across them.
-
-A run that is continued asks for all its points again, and so fits every process again: with SAASBO, which takes from
-seconds to minutes for a point, that costs as much as the first time.
+A run that is continued asks for all its points again, and so fits every process again, which costs as much as the
+first time.
 
 Notation:
     D  inputs
@@ -53,10 +44,7 @@ from nestbo.standardize import standardize
 ATTEMPTS = 100
 """Random points that are drawn at most in place of one that was asked for before."""
 AT_ONCE = 32
-"""Points at which the acquisition function is computed at once: each takes 16 n D numbers for SAASBO."""
-FITS = 8
-"""After so many fits JAX is made to forget what it compiled for them: a quarter of a gigabyte each, which it would keep
-for ever, and of little use for a fit with another number of observations."""
+"""Points at which the acquisition function is computed at once while those to climb from are chosen: its memory."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +106,12 @@ class FullSpaceSearch(BaseSearch):
         It is called with PyTorch's generator seeded; what else is random comes from `rng`.
         """
 
+    def improvement(self, model: Any, best: float) -> Any:
+        """BoTorch's acquisition function: the logarithm of the improvement over the best value that a model expects."""
+        from botorch.acquisition import LogExpectedImprovement  # noqa: PLC0415 - an optional dependency
+
+        return LogExpectedImprovement(model, best_f=best)
+
     def _remember(self, number: int, x: Array) -> None:
         """Keep the point that is evaluated, with integers whole, and not the one that was suggested."""
         self._points[number] = np.clip(0.5 * (self._space.to_unit(x) + 1.0), 0.0, 1.0)
@@ -136,12 +130,11 @@ class FullSpaceSearch(BaseSearch):
     def _best(self, X: Array, y: Array, rng: np.random.Generator) -> Array:
         """The point t (D,) of the largest expected improvement after observations at X (n, D) with values y (n,)."""
         import torch  # noqa: PLC0415 - an optional dependency
-        from botorch.acquisition import LogExpectedImprovement  # noqa: PLC0415 - an optional dependency
         from botorch.optim import optimize_acqf  # noqa: PLC0415 - an optional dependency
 
         model = self.fitted(torch.from_numpy(X), torch.from_numpy(y)[:, None], rng)
         best, _ = optimize_acqf(
-            LogExpectedImprovement(model, best_f=float(y.max())),
+            self.improvement(model, float(y.max())),
             bounds=torch.from_numpy(np.repeat([[0.0], [1.0]], X.shape[1], axis=1)),  # 2 x D
             q=1,
             num_restarts=self._climb.restarts,
@@ -175,52 +168,6 @@ class VanillaBo(FullSpaceSearch):
         del rng
         model = SingleTaskGP(X, Y)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        return model
-
-
-class Saasbo(FullSpaceSearch):
-    """One run of SAASBO.
-
-    Args:
-        space: Where to search.
-        budget: Evaluations that may be asked for.
-        seed: Of the run.
-        x0: (D,), the first trial; None if no point is special.
-        warmup: Steps of NUTS before the first draw.
-        samples: Draws.
-        thinning: Of them, every how many-th is used.
-    """
-
-    def __init__(
-        self,
-        space: Space,
-        *,
-        budget: int,
-        seed: int,
-        x0: Array | None,
-        warmup: int = 512,
-        samples: int = 256,
-        thinning: int = 16,
-    ) -> None:
-        climb = Climb(restarts=10, samples=1024)
-        super().__init__(space, budget=budget, seed=seed, x0=x0, name="saasbo", climb=climb)
-        self._chain = {"warmup_steps": warmup, "num_samples": samples, "thinning": thinning}
-        self._fits = 0
-
-    def fitted(self, X: Any, Y: Any, rng: np.random.Generator) -> Any:
-        """A `SaasFullyBayesianSingleTaskGP` of observations at X (n, D) with values Y (n, 1)."""
-        import jax  # noqa: PLC0415 - an optional dependency
-        from botorch.fit import fit_fully_bayesian_model_nuts  # noqa: PLC0415 - an optional dependency
-        from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP  # noqa: PLC0415 - likewise
-        from botorch.models.transforms import Standardize  # noqa: PLC0415 - an optional dependency
-
-        seed = int(rng.integers(2**31))
-        with jax.enable_x64(True):
-            model = SaasFullyBayesianSingleTaskGP(X, Y, outcome_transform=Standardize(m=1))
-            fit_fully_bayesian_model_nuts(model, **self._chain, seed=seed, disable_progbar=True)
-        self._fits += 1
-        if self._fits % FITS == 0:
-            jax.clear_caches()
         return model
 
 
@@ -259,12 +206,5 @@ METHODS = (
         VanillaBo,
         extra="botorch",
         packages=("botorch", "torch"),
-    ),
-    Method(
-        "saasbo",
-        "BoTorch's SAASBO: sparse axis-aligned subspaces, sampled by NUTS; minutes for a point",
-        Saasbo,
-        extra="botorch",
-        packages=("botorch", "torch", "jax", "numpyro"),
     ),
 )

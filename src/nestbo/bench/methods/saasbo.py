@@ -1,0 +1,179 @@
+"""SAASBO: a Gaussian process over all inputs of which few matter, sampled by BoTorch.
+
+It follows Eriksson and Jankowiak, "High-dimensional Bayesian optimization with sparse axis-aligned subspaces" (UAI
+2021), by BoTorch's `SaasFullyBayesianSingleTaskGP` with the noise inferred. Its hyperparameters are 16 draws by NUTS:
+512 steps to warm up, then every 16th of 256, BoTorch's defaults. The expected improvement is averaged over the draws
+and climbed from 10 of 1024 points, as in BoTorch's tutorial. The tutorial estimates the improvement of a batch by
+sampling (`qLogExpectedImprovement`); for one point there is a formula.
+
+Written for BoTorch 0.18. Since then it draws by NumPyro, on JAX, and in single precision unless told otherwise; here
+it is double precision, as it was before. Model, density and improvement are BoTorch's; what is computed otherwise, for
+speed, are squared distances, with s = 1 / l^2:
+
+    |a - b|^2_s = |a|^2_s + |b|^2_s - 2 (s a).b
+
+- In the density from which NUTS draws, BoTorch subtracts all pairs of observations in all inputs, n x n x D numbers,
+  forward and backward. Products of matrices cost 1/40 to 1/130 as much with 20 to 100 observations of 500 inputs. NUTS
+  makes other draws of the same density after some steps, since rounding differs.
+- For the improvement, BoTorch scales the observations anew for every draw and point, each time. Here that is done once.
+
+A run that is continued asks for all its points again, and so fits every process again, which costs as much as the
+first time.
+
+Notation:
+    D  inputs
+    n  observations
+    m  draws of the hyperparameters
+    b  points at once
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nestbo.bench.methods.botorch_gp import Climb, FullSpaceSearch
+from nestbo.bench.methods.method import Method
+from nestbo.bench.methods.search import Array
+from nestbo.space import Space
+
+FITS = 8
+"""After so many fits JAX is made to forget what it compiled for them: a quarter of a gigabyte each, which it would keep
+for ever, and of little use for a fit with another number of observations."""
+SMALLEST = 1e-30
+"""The smallest squared distance, as in BoTorch: the root has no derivative at 0."""
+
+
+class Saasbo(FullSpaceSearch):
+    """One run of SAASBO.
+
+    Args:
+        space: Where to search.
+        budget: Evaluations that may be asked for.
+        seed: Of the run.
+        x0: (D,), the first trial; None if no point is special.
+        warmup: Steps of NUTS before the first draw.
+        samples: Draws.
+        thinning: Of them, every how many-th is used.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        budget: int,
+        seed: int,
+        x0: Array | None,
+        warmup: int = 512,
+        samples: int = 256,
+        thinning: int = 16,
+    ) -> None:
+        climb = Climb(restarts=10, samples=1024)
+        super().__init__(space, budget=budget, seed=seed, x0=x0, name="saasbo", climb=climb)
+        self._chain = {"warmup_steps": warmup, "num_samples": samples, "thinning": thinning}
+        self._fits = 0
+
+    def fitted(self, X: Any, Y: Any, rng: np.random.Generator) -> Any:
+        """A `SaasFullyBayesianSingleTaskGP` of observations at X (n, D) with values Y (n, 1)."""
+        import jax  # noqa: PLC0415 - an optional dependency
+        from botorch.fit import fit_fully_bayesian_model_nuts  # noqa: PLC0415 - an optional dependency
+        from botorch.models.transforms import Standardize  # noqa: PLC0415 - an optional dependency
+
+        seed = int(rng.integers(2**31))
+        with jax.enable_x64(True):
+            model = saas_model()(X, Y, outcome_transform=Standardize(m=1))
+            fit_fully_bayesian_model_nuts(model, **self._chain, seed=seed, disable_progbar=True)
+        self._fits += 1
+        if self._fits % FITS == 0:
+            jax.clear_caches()
+        return model
+
+    def improvement(self, model: Any, best: float) -> Any:
+        """BoTorch's acquisition function, which averages over the draws."""
+        return saas_improvement()(model, best)
+
+
+@cache
+def saas_model() -> Any:
+    """BoTorch's SAAS model, whose distances NUTS has from products of matrices."""
+    import jax.numpy as jnp  # noqa: PLC0415 - an optional dependency
+    from botorch.models.fully_bayesian import (  # noqa: PLC0415 - an optional dependency
+        SaasFullyBayesianSingleTaskGP,
+        SaasPyroModel,
+    )
+
+    class Density(SaasPyroModel):  # type: ignore[misc]  # BoTorch has no types
+        def sample(self) -> None:
+            """Draw the hyperparameters as BoTorch does, and observe the values with them."""
+            variance = self.sample_outputscale(
+                concentration=self._outputscale_prior_concentration, rate=self._outputscale_prior_rate
+            )
+            mean = self.sample_mean()
+            noise = self.sample_noise()
+            strengths = self.sample_lengthscale(dim=self.ard_num_dims) ** -2.0  # D
+            X = self.train_X_jax - 0.5  # n x D
+            products = (X * strengths) @ X.T  # n x n; X is constant, so there is one product less backward
+            squares = jnp.diag(products)  # n
+            squared = jnp.maximum(squares[:, None] + squares - 2.0 * products, SMALLEST)  # n x n
+            r = jnp.sqrt(5.0 * squared)
+            covariance = variance * (1.0 + r + r**2 / 3.0) * jnp.exp(-r)
+            self.sample_observations(mean=mean, K_noiseless=covariance, noise=noise)
+
+    class Model(SaasFullyBayesianSingleTaskGP):  # type: ignore[misc]  # BoTorch has no types
+        _pyro_model_class = Density
+
+    return Model
+
+
+@cache
+def saas_improvement() -> Any:
+    """BoTorch's logarithm of the expected improvement, with the posterior of a SAAS model by its formula."""
+    import torch  # noqa: PLC0415 - an optional dependency
+    from botorch.acquisition import LogExpectedImprovement  # noqa: PLC0415 - an optional dependency
+
+    class Improvement(LogExpectedImprovement):  # type: ignore[misc]  # BoTorch has no types
+        def __init__(self, model: Any, best: float) -> None:
+            super().__init__(model, best_f=best)
+            model.requires_grad_(False)
+            X = model.pyro_model.train_X - 0.5  # n x D
+            self._strengths = model.covar_module.base_kernel.lengthscale.squeeze(-2) ** -2.0  # m x D
+            self._variance = model.covar_module.outputscale[:, None]  # m x 1
+            self._mean = model.mean_module.constant[:, None]  # m x 1
+            self._scaled = X * self._strengths[:, None]  # m x n x D
+            self._squares = (self._scaled * X).sum(-1)  # m x n
+            noise = model.likelihood.noise[..., None] * torch.eye(len(X), dtype=X.dtype)  # m x n x n
+            L = torch.linalg.cholesky(self._covariances(X).movedim(0, 1) + noise)  # m x n x n
+            self._inverse = torch.linalg.inv(L)  # m x n x n
+            residuals = model.pyro_model.train_Y.squeeze(-1) - self._mean  # m x n
+            self._whitened = (self._inverse @ residuals[..., None]).squeeze(-1)  # m x n
+
+        def _covariances(self, T: Any) -> Any:
+            """Of the function at T (b, D), less 1/2, and at the observations: (b, m, n)."""
+            products = (T @ self._scaled.flatten(0, 1).T).unflatten(-1, self._squares.shape)  # b x m x n
+            squares = (T**2 @ self._strengths.T)[..., None]  # b x m x 1
+            squared = (squares + self._squares - 2.0 * products).clamp_min(SMALLEST)  # b x m x n
+            r = (5.0 * squared).sqrt()
+            return self._variance * (1.0 + r + r**2 / 3.0) * (-r).exp()
+
+        def _mean_and_sigma(self, X: Any, compute_sigma: bool = True, min_var: float = 1e-12) -> tuple[Any, Any]:
+            """Posterior mean and standard deviation at X (b, 1, D) for every draw: (b, m, 1) each."""
+            del compute_sigma
+            center, spread = self.model.outcome_transform.means, self.model.outcome_transform.stdvs  # 1 x 1
+            k = self._covariances(X.squeeze(-2) - 0.5)[..., None]  # b x m x n x 1
+            v = (self._inverse @ k).squeeze(-1)  # b x m x n
+            mean = self._mean + (v * self._whitened).sum(-1, keepdim=True)  # b x m x 1
+            variance = self._variance - (v**2).sum(-1, keepdim=True)  # b x m x 1
+            return center + spread * mean, (spread**2 * variance).clamp_min(min_var).sqrt()
+
+    return Improvement
+
+
+METHODS = (
+    Method(
+        "saasbo",
+        "BoTorch's SAASBO: sparse axis-aligned subspaces, sampled by NUTS; 10 to 40 seconds for a point",
+        Saasbo,
+        extra="botorch",
+        packages=("botorch", "torch", "jax", "numpyro"),
+    ),
+)
