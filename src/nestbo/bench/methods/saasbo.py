@@ -130,11 +130,12 @@ def saas_improvement() -> Any:
     """BoTorch's logarithm of the expected improvement, with the posterior of a SAAS model by its formula."""
     import torch  # noqa: PLC0415 - an optional dependency
     from botorch.acquisition import LogExpectedImprovement  # noqa: PLC0415 - an optional dependency
+    from linear_operator.utils.cholesky import psd_safe_cholesky  # noqa: PLC0415 - an optional dependency
 
     class Improvement(LogExpectedImprovement):  # type: ignore[misc]  # BoTorch has no types
         def __init__(self, model: Any, best: float) -> None:
             super().__init__(model, best_f=best)
-            model.requires_grad_(False)
+            model.requires_grad_(False)  # only points move from now on
             X = model.pyro_model.train_X - 0.5  # n x D
             self._strengths = model.covar_module.base_kernel.lengthscale.squeeze(-2) ** -2.0  # m x D
             self._variance = model.covar_module.outputscale[:, None]  # m x 1
@@ -142,7 +143,7 @@ def saas_improvement() -> Any:
             self._scaled = X * self._strengths[:, None]  # m x n x D
             self._squares = (self._scaled * X).sum(-1)  # m x n
             noise = model.likelihood.noise[..., None] * torch.eye(len(X), dtype=X.dtype)  # m x n x n
-            L = torch.linalg.cholesky(self._covariances(X).movedim(0, 1) + noise)  # m x n x n
+            L = psd_safe_cholesky(self._covariances(X).movedim(0, 1) + noise)  # m x n x n
             self._inverse = torch.linalg.inv(L)  # m x n x n
             residuals = model.pyro_model.train_Y.squeeze(-1) - self._mean  # m x n
             self._whitened = (self._inverse @ residuals[..., None]).squeeze(-1)  # m x n
