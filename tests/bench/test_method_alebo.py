@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import solve_triangular
 from scipy.optimize import approx_fprime, linprog
 from scipy.stats import multivariate_normal, norm
 
@@ -196,6 +197,23 @@ def test_each_process_is_that_of_its_kernel():
         expected = process(theta, V, y, mean, points)
         assert np.allclose(got_mean, expected[0])
         assert np.allclose(got_variance, expected[1])
+
+
+def test_variances_are_exact_where_observations_are_close_and_nearly_exact():
+    """As they are at the end of a run: next to nothing is left of the signal's variance, and that is right to percents.
+
+    Expected are square sums of solutions of triangular systems; the inverse of the covariance would give noise here.
+    """
+    V = 1e-2 * rng(1).uniform(-1.0, 1.0, (40, 2))
+    theta = np.append([1.0, 0.3, 0.8], np.log([100.0, 1e-7]))
+    mixture = Mixture(V, rng(2).standard_normal(40), theta[None])
+    points = 1e-2 * rng(3).uniform(-1.0, 1.0, (20, 2))
+    L = np.linalg.cholesky(covariance(theta, V, V) + 1e-7 * np.eye(40))
+    expected = 100.0 - (solve_triangular(L, covariance(theta, V, points), lower=True) ** 2).sum(axis=0)
+    assert np.all((expected > 1e-9) & (expected < 1e-6))
+    assert np.allclose(mixture.each(points)[1][0], expected, rtol=0.05, atol=0.0)
+    for point, variance in zip(points, expected, strict=True):
+        assert mixture.moments_and_gradients(point)[1] == pytest.approx(variance, rel=0.05)
 
 
 def test_the_mixture_has_the_moments_of_its_parts():

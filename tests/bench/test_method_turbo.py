@@ -74,7 +74,7 @@ def test_a_region_shrinks_after_as_many_failures_as_dimensions():
 def test_what_a_region_knows_goes_with_it():
     """A region that has become too small begins anew, somewhere else, without its observations."""
     search = turbo_of(1)
-    advance(search, INITIAL)
+    before = advance(search, INITIAL)
     first = search._regions[0]
     length = first.trust.length
     while search._regions[0] is first:
@@ -84,7 +84,7 @@ def test_what_a_region_knows_goes_with_it():
     assert length == 0.8 / 2.0**7
     assert len(search._regions[0].surrogate) == 0
     again = advance(search, INITIAL)
-    assert len(np.unique(again, axis=0)) == INITIAL
+    assert len(np.unique(np.concatenate([before, again]), axis=0)) == 2 * INITIAL
 
 
 def test_a_late_answer_of_a_region_that_is_gone_does_no_harm():
@@ -112,7 +112,7 @@ def test_integers_that_have_been_tried_end_the_regions():
     points = advance(search, 200)
     assert len(np.unique(points, axis=0)) == 200
     assert search._begun > 1
-    assert search._regions[0].surrogate.best > 0.0 or len(search._regions[0].surrogate) < 200
+    assert len(search._regions[0].surrogate) < 200
 
 
 def test_a_region_whose_design_has_failed_begins_anew():

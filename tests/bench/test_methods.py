@@ -101,9 +101,11 @@ def test_a_missing_package_is_named_with_its_extra():
 
 def test_listing_the_methods_imports_no_optional_package():
     """Optional and slow packages are imported by the runs that need them."""
+    slow = ("cma", "matplotlib", "scipy.stats", "scipy.optimize", "celer", "optuna")
+    slow += ("torch", "gpytorch", "botorch", "jax", "numpyro")
     code = (
         "import sys; from nestbo.bench import methods; [methods.get(n.replace('@D', '@3')) for n in methods.names()]; "
-        "print([m for m in ('cma', 'matplotlib', 'scipy.stats', 'celer') if m in sys.modules])"
+        f"print([m for m in {slow} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

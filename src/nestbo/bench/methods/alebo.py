@@ -15,17 +15,20 @@ Differences, and why:
 
 - Coordinates are orthonormal in the subspace, and scaled so that an input is a unit vector on average. The paper's are
   y = B x. The subspace and the kernels are the same, but numbers are of order 1 for every D.
-- The Laplace approximation uses the whole matrix of second derivatives, and a standard normal prior of the elements of
-  U in these coordinates. Ax takes the diagonal, which ignores that elements make up for each other, and is far too
-  certain: for 100 random observations of Hartmann6 in D = 100, d = 12, the mean log density at other points is -16, -44
-  and -147 with it (three seeds), with the whole matrix -2, -8 and -11; for 200 observations it is -3.8, -2.5 and -2.1
-  against -1.5, -0.7 and -0.6.
+- The elements of U have a standard normal prior in these coordinates, and the mean of the process has one, in the fit
+  as in the approximation; signal and noise variance, and the elements, are within bounds (`alebo_model.py`). Ax fits by
+  the likelihood alone.
+- The Laplace approximation uses the whole matrix of second derivatives. Ax takes the diagonal, which ignores that
+  elements make up for each other, and is far too certain: for 100 random observations of Hartmann6 in D = 100, d = 12,
+  the mean log density at other points is -16, -44 and -147 with it (three seeds), with the whole matrix -2, -8 and -11;
+  for 200 observations it is -3.8, -2.5 and -2.1 against -1.5, -0.7 and -0.6.
 - The noise variance is fitted, since methods are told values only; Ax is told it.
 - Of the random starts of a fit two are continued to the end, beside the last fit. This takes a quarter of the time.
 - Climbs begin also near the best observation. The logarithm of the expected improvement is climbed: where the
   improvement itself underflows, that still has a slope.
 - x0 is the first trial, as in every method. In general it is outside the subspace, and the model cannot know of it;
   where it is inside, as the centre of the box is, it is an observation like others.
+- With integers the process is given the points that were proposed, not the rounded ones, which are not in the subspace.
 - d is at most D. Where it is D, the subspace is the whole space.
 """
 

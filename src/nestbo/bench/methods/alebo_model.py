@@ -185,6 +185,9 @@ def sampled(density: Density, theta: Array, rng: np.random.Generator) -> Array:
 class Mixture:
     """Gaussian processes with different kernels, equally likely, and the normal law that has their moments.
 
+    Variances are `s - |L^-1 k|^2`, with `C = L L'`: where observations are close and nearly exact, as at the end of a
+    run, the inverse of C itself is too inexact for them.
+
     Args:
         V: (n, d), observed points.
         y: (n,), standardised values.
@@ -198,22 +201,22 @@ class Mixture:
         _, self.signal, noise = unpacked(thetas[0], d)
         self._Z = (V - self._centre) @ self._U.transpose(0, 2, 1)  # S x n x d, U v
         self._alpha = np.empty((len(thetas), n))  # S x n
-        self._inverse = np.empty((len(thetas), n, n))  # S x n x n, C^-1
+        self._inverse = np.empty((len(thetas), n, n))  # S x n x n, L^-1, where C = L L'
         mean: float | None = None
         for i, Z in enumerate(self._Z):
             solved = factorise(partial(_with_noise, _kernel(Z, self.signal), noise), y, mean=mean)
             mean, self._alpha[i] = solved.mean, solved.alpha
-            lower = np.tril(lapack.dpotri(solved.factor, lower=1, overwrite_c=1)[0])
-            self._inverse[i] = lower + np.tril(lower, -1).T
+            self._inverse[i] = np.tril(lapack.dtrtri(solved.factor, lower=1)[0])
         self._mean = 0.0 if mean is None else mean
 
     def each(self, points: Array) -> tuple[Array, Array]:
         """Posterior means and variances of every process at points (m, d): two (S, m)."""
         means, variances = np.empty((2, len(self._U), len(points)))
-        for i, (U, Z) in enumerate(zip(self._U, self._Z, strict=True)):
+        for i, (U, Z, inverse) in enumerate(zip(self._U, self._Z, self._inverse, strict=True)):
             k = self.signal * np.exp(-0.5 * squared_distances((points - self._centre) @ U.T, Z))  # m x n
+            whitened = k @ inverse.T  # m x n
             means[i] = self._mean + k @ self._alpha[i]
-            variances[i] = self.signal - np.einsum("mn,mn->m", k @ self._inverse[i], k)
+            variances[i] = self.signal - np.einsum("mn,mn->m", whitened, whitened)
         return means, np.maximum(variances, 0.0)
 
     def moments(self, points: Array) -> tuple[Array, Array]:
@@ -225,9 +228,10 @@ class Mixture:
         """Mean and variance at v (d,), and their gradients (d,)."""
         apart = np.matmul(self._U, v - self._centre)[:, None, :] - self._Z  # S x n x d
         k = self.signal * np.exp(-0.5 * np.einsum("snd,snd->sn", apart, apart))  # S x n
-        solved = np.matmul(self._inverse, k[:, :, None])[:, :, 0]  # S x n
+        whitened = np.matmul(self._inverse, k[:, :, None])[:, :, 0]  # S x n
+        solved = np.matmul(whitened[:, None, :], self._inverse)[:, 0, :]  # S x n, C^-1 k
         means = self._mean + np.einsum("sn,sn->s", k, self._alpha)  # S
-        variances = self.signal - np.einsum("sn,sn->s", k, solved)  # S
+        variances = self.signal - np.einsum("sn,sn->s", whitened, whitened)  # S
         # dk / dv = -k U' (U v - z)
         mean_slopes = -self._pulled(k * self._alpha, apart)  # S x d
         variance_slopes = 2.0 * self._pulled(k * solved, apart)  # S x d

@@ -41,8 +41,6 @@ from nestbo.rng import stream
 from nestbo.space import Space
 from nestbo.standardize import standardize
 
-ATTEMPTS = 100
-"""Random points that are drawn at most in place of one that was asked for before."""
 AT_ONCE = 32
 """Points at which the acquisition function is computed at once while those to climb from are chosen: its memory."""
 
@@ -88,10 +86,8 @@ class FullSpaceSearch(BaseSearch):
         """The next point u (D,)."""
         rng = stream(*self._key, number)
         u = self._design[number] if number < INITIAL else self._suggestion(rng)
-        for _ in range(ATTEMPTS):
-            if self.is_new(u):
-                break
-            u = rng.uniform(-1.0, 1.0, self._space.dim)
+        if not self.is_new(u):
+            u = self.random_point(rng)
         self._remember(number, self._space.from_unit(u))
         return u
 

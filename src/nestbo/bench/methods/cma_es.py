@@ -1,7 +1,8 @@
 """CMA-ES, by pycma.
 
 It searches [0, 1]^D, within bounds, and is begun again at a uniform random point whenever it stops. pycma draws from
-NumPy's global generator: it is lent one of its own while it works, so that neither notices the other.
+NumPy's global generator: it is lent one of its own while it works, so that neither notices the other. It works in one
+thread, since the last bit of its products depends on their number.
 
 A failed evaluation is told as the worst value of its generation. (pycma itself would take the median, which prefers a
 point that failed to half of those that did not.) A generation without any value says nothing: the search begins again.
@@ -22,6 +23,7 @@ from nestbo.bench.methods.search import Array, BaseSearch
 from nestbo.errors import TrialError
 from nestbo.rng import stream
 from nestbo.space import Space
+from nestbo.threads import blas_threads
 
 SIGMA = 0.3
 """First step size: pycma's advice is a quarter to a third of the range."""
@@ -99,7 +101,7 @@ class CmaEs(BaseSearch):
         stopped = not finite.any()
         if not stopped:
             values = np.where(finite, self._values, self._values[finite].max())
-            with self._own_randomness():
+            with self._lending():
                 self._strategy.tell(self._points, values.tolist())
                 stopped = bool(self._strategy.stop())
         if stopped:
@@ -110,24 +112,25 @@ class CmaEs(BaseSearch):
         """A new search around a mean t (D,)."""
         import cma  # noqa: PLC0415 - an optional dependency
 
-        with self._own_randomness():
+        with self._lending():
             self._strategy = cma.CMAEvolutionStrategy(mean, self._sigma, OPTIONS)
 
     def _sample(self) -> None:
         """A new generation. Its order is kept: some points are mirrored, and pycma knows them by their place."""
-        with self._own_randomness():
+        with self._lending():
             self._points: list[Array] = self._strategy.ask()
         self._values = np.full(len(self._points), np.nan)
         self._slots: dict[int, int] = {}  # trial -> place in the generation, of those without an answer
         self._next = 0
 
     @contextmanager
-    def _own_randomness(self) -> Iterator[None]:
-        """Lend pycma the state of NumPy's global generator, and put back what was there."""
+    def _lending(self) -> Iterator[None]:
+        """Lend pycma one thread and the state of NumPy's global generator, and put back what was there."""
         others = np.random.get_state()  # noqa: NPY002 - what pycma uses
         np.random.set_state(self._lent.get_state())  # noqa: NPY002
         try:
-            yield
+            with blas_threads(1):
+                yield
         finally:
             self._lent.set_state(np.random.get_state())  # noqa: NPY002
             np.random.set_state(others)  # noqa: NPY002

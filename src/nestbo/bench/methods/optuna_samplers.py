@@ -46,8 +46,6 @@ OLDEST = 5
 """Optuna's first version with these defaults."""
 LARGEST = 1e100
 """Values are told up to here: sums of their squares are finite."""
-ATTEMPTS = 100
-"""Random points that are tried in place of one that was tried before. A finite space may have no other."""
 MOST_INPUTS = 21201
 """The GP sampler looks at points of SciPy's Sobol sequence, which ends here."""
 MOST_INTEGERS = 10**7
@@ -112,7 +110,7 @@ class OptunaSearch(BaseSearch):
         """The point u (D,) of a trial."""
         trial = self._begin()
         x = self._point(trial)  # D
-        if self._was_tried(x):
+        if self._space.key(x) in self._tried:
             self._give_up(trial)
             x = self._random(number)
             trial = self._begin(x)
@@ -149,15 +147,7 @@ class OptunaSearch(BaseSearch):
 
     def _random(self, number: int) -> Array:
         """A uniform random point x (D,), a new one if one is found."""
-        rng = stream(self._seed, "bench", self.name, number)
-        for _ in range(ATTEMPTS):
-            x = self._space.from_unit(rng.uniform(-1.0, 1.0, self._space.dim))  # D
-            if not self._was_tried(x):
-                break
-        return x
-
-    def _was_tried(self, x: Array) -> bool:
-        return self._space.key(x) in self._tried
+        return self._space.from_unit(self.random_point(stream(self._seed, "bench", self.name, number)))
 
 
 class TPESearch(OptunaSearch):

@@ -18,6 +18,9 @@ from nestbo.trial import Trial, checked_value, trial_number
 
 Array = NDArray[np.float64]
 
+ATTEMPTS = 100
+"""Random points that are drawn at most in search of one that is new; with integers there may be none."""
+
 
 class BaseSearch(ABC):
     """A run whose points come from `propose` and whose answers go to `learn`.
@@ -38,7 +41,11 @@ class BaseSearch(ABC):
 
     @abstractmethod
     def propose(self, number: int) -> Array:
-        """The point u (D,) of a trial; not called for x0. If it raises, the trial has not been asked for."""
+        """The point u (D,) of a trial; not called for x0.
+
+        If it raises, the trial has not been asked for, and the next call has its number. An interrupted call may have
+        used up a point of a design all the same: a new run that is told what this one was told knows nothing of that.
+        """
 
     @abstractmethod
     def learn(self, number: int, value: float) -> None:
@@ -75,6 +82,14 @@ class BaseSearch(ABC):
     def is_new(self, u: Array) -> bool:
         """Whether a point u (D,) was not asked for before; with integers many points are the same."""
         return self._space.key(self._space.from_unit(u)) not in self._tried
+
+    def random_point(self, rng: np.random.Generator) -> Array:
+        """A uniform random point u (D,), a new one if one is found."""
+        for _ in range(ATTEMPTS):
+            u = rng.uniform(-1.0, 1.0, self._space.dim)  # D
+            if self.is_new(u):
+                break
+        return u
 
     def _answer(self, number: int, value: float) -> None:
         if not 0 <= number < self._asked:

@@ -12,7 +12,8 @@ Where it differs: hyperparameters are those of this package's climb, from the la
 Adam from the same start every time; failures of the objective count as failures of the region, and its process takes
 them for one of the worst values; a design has ten points, as in section 4 of the paper, whatever m. A region also
 begins anew where all of its design has failed. With integers, a point that was tried before is passed over, and where
-the best candidates have all been tried, all regions begin anew.
+the best candidates have all been tried, all regions begin anew; a process is given the points that were proposed, not
+the rounded ones.
 
 Notation:
     D  inputs, which are also the dimensions of the regions
@@ -53,10 +54,10 @@ SETTINGS = Settings(
     candidates_per_dim=100,
     max_candidates=5000,
 )
-"""TuRBO's constants, in this package's units; they are not those of the package, which may change."""
+"""TuRBO's constants, in this package's units. How a climb of the likelihood goes is the package's affair."""
 FEWEST_FAILURES = 4
 """A region is never halved before so many failures in a row."""
-ATTEMPTS = 200
+LOOKED_AT = 200
 """Candidates of each region that are looked at, best first, for one that is new; then all regions begin anew."""
 
 
@@ -109,7 +110,7 @@ class Region:
         count = min(SETTINGS.candidates_per_dim * self._dim, SETTINGS.max_candidates)
         points = candidates(center, low, high, rng, count=count, moving=SETTINGS.moving_coordinates)
         draw = posterior.draw(points, rng)[0]  # count
-        first = np.argsort(draw, kind="stable")[:ATTEMPTS]
+        first = np.argsort(draw, kind="stable")[:LOOKED_AT]
         inside = np.clip(np.array([points.point(index) for index in first]), low, high)  # k x D
         return inside, np.array([scaled.original(value) for value in draw[first].tolist()])
 
