@@ -30,7 +30,7 @@ from scipy.stats import norm  # noqa: E402
 from nestbo import Integer, Real, Space  # noqa: E402
 from nestbo.bench.methods import botorch_gp, saasbo  # noqa: E402
 from nestbo.bench.methods.botorch_gp import VanillaBo  # noqa: E402
-from nestbo.bench.methods.saasbo import Saasbo, saas_improvement, saas_model  # noqa: E402
+from nestbo.bench.methods.saasbo import ROWS, Saasbo, padded, saas_density, saas_improvement  # noqa: E402
 from nestbo.bench.methods.surrogate import INITIAL  # noqa: E402
 from nestbo.rng import stream  # noqa: E402
 from nestbo.standardize import standardize  # noqa: E402
@@ -133,7 +133,10 @@ def test_vanilla_bo_has_the_model_of_botorch(vanilla):
 
 
 def test_saasbo_has_the_density_of_botorch():
-    """What NUTS draws from, and its gradient, are BoTorch's, also with points that agree and distances that vanish."""
+    """What NUTS draws from, and its gradient, are BoTorch's, also with points that agree and distances that vanish.
+
+    Rows without an observation add the density of as many standard normal variables at 0.
+    """
     jax = pytest.importorskip("jax")
     infer = pytest.importorskip("numpyro.infer.util")
     from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
@@ -142,10 +145,14 @@ def test_saasbo_has_the_density_of_botorch():
     X, Y = rng.random((12, 40)), rng.standard_normal((12, 1))
     X[3] = X[7]
     with jax.enable_x64(True):
-        ours, theirs = (
-            model(torch.from_numpy(X), torch.from_numpy(Y), outcome_transform=Standardize(m=1)).pyro_model
-            for model in (saas_model(), SaasFullyBayesianSingleTaskGP)
+        model = SaasFullyBayesianSingleTaskGP(
+            torch.from_numpy(X), torch.from_numpy(Y), outcome_transform=Standardize(1)
         )
+        theirs = model.pyro_model
+        rows = padded(X, theirs.train_Y.numpy()[:, 0])
+        assert rows[0].shape == (ROWS, 40)
+        ours = saas_density()(*rows)
+        empty = 0.5 * (ROWS - len(X)) * math.log(2.0 * math.pi)
         for strength in (-20.0, -2.0, 2.0):  # of the inputs, on a scale without bounds
             at = {name: float(rng.standard_normal()) for name in ("outputscale", "mean", "noise", "kernel_tausq")}
             at["_kernel_inv_length_sq"] = strength + rng.standard_normal(40)
@@ -153,9 +160,22 @@ def test_saasbo_has_the_density_of_botorch():
             expected, expected_slopes = jax.value_and_grad(lambda z: infer.potential_energy(theirs.sample, (), {}, z))(
                 at
             )
-            assert float(energy) == pytest.approx(float(expected), rel=1e-9)
+            assert float(energy) == pytest.approx(float(expected) + empty, rel=1e-9)
             for name in at:
                 np.testing.assert_allclose(slopes[name], expected_slopes[name], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "rows"), [(1, ROWS), (ROWS, ROWS), (ROWS + 1, 2 * ROWS)])
+def test_a_chain_has_room_for_the_next_observations(n, rows):
+    """Observations come first, in the box around 0; the rest of so many rows that a chain is compiled for is empty."""
+    X, y = np.full((n, 3), 0.75), np.arange(1.0, n + 1.0)
+    wide, values, there = padded(X, y)
+    assert wide.shape == (rows, 3)
+    np.testing.assert_array_equal(wide[:n], np.full((n, 3), 0.25))
+    np.testing.assert_array_equal(values[:n], y)
+    np.testing.assert_array_equal(there, np.arange(rows) < n)
+    assert not wide[n:].any()
+    assert not values[n:].any()
 
 
 def test_saasbo_draws_as_botorch_does(saas):

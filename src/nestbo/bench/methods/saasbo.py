@@ -7,14 +7,16 @@ and climbed from 10 of 1024 points, as in BoTorch's tutorial. The tutorial estim
 sampling (`qLogExpectedImprovement`); for one point there is a formula.
 
 Written for BoTorch 0.18. Since then it draws by NumPyro, on JAX, and in single precision unless told otherwise; here
-it is double precision, as it was before. Model, density and improvement are BoTorch's; what is computed otherwise, for
-speed, are squared distances, with s = 1 / l^2:
+it is double precision, as it was before. Model, density, chain and improvement are BoTorch's; what is computed
+otherwise, for speed:
 
-    |a - b|^2_s = |a|^2_s + |b|^2_s - 2 (s a).b
-
-- In the density from which NUTS draws, BoTorch subtracts all pairs of observations in all inputs, n x n x D numbers,
-  forward and backward. Products of matrices cost 1/40 to 1/130 as much with 20 to 100 observations of 500 inputs. NUTS
-  makes other draws of the same density after some steps, since rounding differs.
+- Squared distances, with s = 1 / l^2, are |a|^2_s + |b|^2_s - 2 (s a).b. In the density from which NUTS draws, BoTorch
+  subtracts all pairs of observations in all inputs, n x n x D numbers, forward and backward. Products of matrices cost
+  1/40 to 1/130 as much with 20 to 100 observations of 500 inputs. NUTS makes other draws of the same density after
+  some steps, since rounding differs.
+- BoTorch's function compiles a chain for every fit anew, seven seconds each. Here a chain is compiled for a number of
+  rows, so many that one is enough for the next suggestions; a row without an observation is independent of all others
+  and of the hyperparameters, so that it changes the density by a constant.
 - For the improvement, BoTorch scales the observations anew for every draw and point, each time. Here that is done once.
 
 A run that is continued asks for all its points again, and so fits every process again, which costs as much as the
@@ -23,10 +25,14 @@ first time.
 Notation:
     D  inputs
     n  observations
+    r  rows of a chain, n and some that are empty
     m  draws of the hyperparameters
     b  points at once
 """
 
+import functools
+import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -37,9 +43,10 @@ from nestbo.bench.methods.method import Method
 from nestbo.bench.methods.search import Array
 from nestbo.space import Space
 
-FITS = 8
-"""After so many fits JAX is made to forget what it compiled for them: a quarter of a gigabyte each, which it would keep
-for ever, and of little use for a fit with another number of observations."""
+ROWS = 16
+"""A chain is compiled for a multiple of so many rows: empty ones cost less than half a suggestion's compilation."""
+DEPTH = 6
+"""The deepest tree of NUTS, BoTorch's default."""
 SMALLEST = 1e-30
 """The smallest squared distance, as in BoTorch: the root has no derivative at 0."""
 
@@ -70,59 +77,93 @@ class Saasbo(FullSpaceSearch):
     ) -> None:
         climb = Climb(restarts=10, samples=1024)
         super().__init__(space, budget=budget, seed=seed, x0=x0, name="saasbo", climb=climb)
-        self._chain = {"warmup_steps": warmup, "num_samples": samples, "thinning": thinning}
-        self._fits = 0
+        self._chain = {"warmup": warmup, "samples": samples, "thinning": thinning}
 
     def fitted(self, X: Any, Y: Any, rng: np.random.Generator) -> Any:
         """A `SaasFullyBayesianSingleTaskGP` of observations at X (n, D) with values Y (n, 1)."""
-        import jax  # noqa: PLC0415 - an optional dependency
-        from botorch.fit import fit_fully_bayesian_model_nuts  # noqa: PLC0415 - an optional dependency
-        from botorch.models.transforms import Standardize  # noqa: PLC0415 - an optional dependency
-
-        seed = int(rng.integers(2**31))
-        with jax.enable_x64(True):
-            model = saas_model()(X, Y, outcome_transform=Standardize(m=1))
-            fit_fully_bayesian_model_nuts(model, **self._chain, seed=seed, disable_progbar=True)
-        self._fits += 1
-        if self._fits % FITS == 0:
-            jax.clear_caches()
-        return model
+        return fitted(X, Y, seed=int(rng.integers(2**31)), **self._chain)
 
     def improvement(self, model: Any, best: float) -> Any:
         """BoTorch's acquisition function, which averages over the draws."""
         return saas_improvement()(model, best)
 
 
+def fitted(X: Any, Y: Any, *, seed: int, warmup: int, samples: int, thinning: int) -> Any:
+    """BoTorch's SAAS model of observations at X (n, D) with values Y (n, 1), with every so-many-th draw of a chain."""
+    import jax  # noqa: PLC0415 - an optional dependency
+    from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP  # noqa: PLC0415 - an optional dependency
+    from botorch.models.transforms import Standardize  # noqa: PLC0415 - an optional dependency
+
+    with jax.enable_x64(True):
+        model = SaasFullyBayesianSingleTaskGP(X, Y, outcome_transform=Standardize(m=1))
+        density = model.pyro_model
+        rows = padded(density.train_X.numpy(), density.train_Y.numpy()[:, 0])
+        chain = _chain(warmup, samples, *rows[0].shape)
+        draws = density.postprocess_mcmc_samples(chain(jax.random.PRNGKey(seed), *rows))
+    model.load_mcmc_samples({name: values[::thinning] for name, values in draws.items()})
+    model.eval()
+    return model
+
+
+def padded(X: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Rows for a chain: X (r, D) less 1/2, y (r,), and what is 1 where there is an observation (r,), else 0."""
+    n = len(X)
+    empty = math.ceil(n / ROWS) * ROWS - n
+    return np.pad(X - 0.5, ((0, empty), (0, 0))), np.pad(y, (0, empty)), np.pad(np.ones(n), (0, empty))
+
+
+@functools.lru_cache(maxsize=2)
+def _chain(warmup: int, samples: int, rows: int, dim: int) -> Callable[..., Any]:
+    """All draws of NUTS, from a key and padded observations of that shape.
+
+    What it has compiled, and a quarter of a gigabyte, is given up with it.
+    """
+    del rows, dim
+    import jax  # noqa: PLC0415 - an optional dependency
+    from numpyro.infer import MCMC, NUTS  # noqa: PLC0415 - an optional dependency
+
+    def draws(key: Any, X: Any, y: Any, there: Any) -> Any:
+        kernel = NUTS(saas_density()(X, y, there).sample, dense_mass=True, max_tree_depth=DEPTH)
+        chain = MCMC(kernel, num_warmup=warmup, num_samples=samples, progress_bar=False)
+        chain.run(key)
+        return chain.get_samples()
+
+    compiled: Callable[..., Any] = jax.jit(draws)
+    return compiled
+
+
 @cache
-def saas_model() -> Any:
-    """BoTorch's SAAS model, whose distances NUTS has from products of matrices."""
+def saas_density() -> Any:
+    """BoTorch's priors of a SAAS model, and the density of padded observations: a class of X, y and where they are."""
     import jax.numpy as jnp  # noqa: PLC0415 - an optional dependency
-    from botorch.models.fully_bayesian import (  # noqa: PLC0415 - an optional dependency
-        SaasFullyBayesianSingleTaskGP,
-        SaasPyroModel,
-    )
+    import numpyro  # noqa: PLC0415 - an optional dependency
+    from botorch.models.fully_bayesian import SaasPyroModel  # noqa: PLC0415 - an optional dependency
+    from numpyro.distributions import MultivariateNormal  # noqa: PLC0415 - an optional dependency
 
     class Density(SaasPyroModel):  # type: ignore[misc]  # BoTorch has no types
+        def __init__(self, X: Any, y: Any, there: Any) -> None:
+            super().__init__()
+            self._X, self._y, self._there = X, y, there
+            self.train_Yvar_jax = None  # the noise is inferred
+
         def sample(self) -> None:
             """Draw the hyperparameters as BoTorch does, and observe the values with them."""
+            X, there = self._X, self._there
             variance = self.sample_outputscale(
                 concentration=self._outputscale_prior_concentration, rate=self._outputscale_prior_rate
             )
             mean = self.sample_mean()
             noise = self.sample_noise()
-            strengths = self.sample_lengthscale(dim=self.ard_num_dims) ** -2.0  # D
-            X = self.train_X_jax - 0.5  # n x D
-            products = (X * strengths) @ X.T  # n x n; X is constant, so there is one product less backward
-            squares = jnp.diag(products)  # n
-            squared = jnp.maximum(squares[:, None] + squares - 2.0 * products, SMALLEST)  # n x n
-            r = jnp.sqrt(5.0 * squared)
-            covariance = variance * (1.0 + r + r**2 / 3.0) * jnp.exp(-r)
-            self.sample_observations(mean=mean, K_noiseless=covariance, noise=noise)
+            strengths = self.sample_lengthscale(dim=X.shape[1]) ** -2.0  # D
+            products = (X * strengths) @ X.T  # r x r; X is constant, so there is one product less backward
+            squares = jnp.diag(products)  # r
+            squared = jnp.maximum(squares[:, None] + squares - 2.0 * products, SMALLEST)  # r x r
+            root = jnp.sqrt(5.0 * squared)
+            covariance = variance * (1.0 + root + root**2 / 3.0) * jnp.exp(-root)
+            covariance = covariance * there[:, None] * there + jnp.diag(jnp.where(there > 0.0, noise, 1.0))
+            numpyro.sample("Y", MultivariateNormal(mean * there, covariance), obs=self._y)
 
-    class Model(SaasFullyBayesianSingleTaskGP):  # type: ignore[misc]  # BoTorch has no types
-        _pyro_model_class = Density
-
-    return Model
+    return Density
 
 
 @cache
@@ -172,7 +213,7 @@ def saas_improvement() -> Any:
 METHODS = (
     Method(
         "saasbo",
-        "BoTorch's SAASBO: sparse axis-aligned subspaces, sampled by NUTS; 10 to 40 seconds for a point",
+        "BoTorch's SAASBO: sparse axis-aligned subspaces, sampled by NUTS; 5 to 25 seconds for a point",
         Saasbo,
         extra="botorch",
         packages=("botorch", "torch", "jax", "numpyro"),
