@@ -30,10 +30,9 @@ Notation:
     b  points at once
 """
 
-import functools
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -112,7 +111,7 @@ def padded(X: Array, y: Array) -> tuple[Array, Array, Array]:
     return np.pad(X - 0.5, ((0, empty), (0, 0))), np.pad(y, (0, empty)), np.pad(np.ones(n), (0, empty))
 
 
-@functools.lru_cache(maxsize=2)
+@lru_cache(maxsize=2)
 def _chain(warmup: int, samples: int, rows: int, dim: int) -> Callable[..., Any]:
     """All draws of NUTS, from a key and padded observations of that shape.
 
