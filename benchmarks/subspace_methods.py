@@ -26,7 +26,7 @@ def ends(problem: str, method: str, seed: int, budget: int, *, alone: bool) -> t
     """The best values of the method, of BoTorch in the method's subspace (nan if alone), and of that subspace."""
     it = problems.get(problem, seed=seed)
     search = methods.get(method)(it.space, budget=budget, rng=seed)
-    dim = int(method.partition("@")[2])
+    dim = int(methods.get(method).name.partition("@")[2])
 
     def lifted(z: np.ndarray) -> float:
         return it.evaluate(it.space.from_unit(search.lift(z)))

@@ -140,7 +140,7 @@ def test_a_region_whose_design_was_tried_before_begins_anew():
 
 
 def test_candidates_are_those_of_the_paper(monkeypatch):
-    """min(100 D, 5000) in a box as long as the length-scales, relative to their mean, of which about 20 inputs move."""
+    """min(100 D, 5000) in a box as long as the length-scales, relative to their mean; 20 inputs move on average."""
     seen = []
 
     def spied(center, low, high, rng, *, count, moving):
@@ -163,9 +163,11 @@ def test_candidates_are_those_of_the_paper(monkeypatch):
 
 
 def test_huge_values_are_no_trouble():
-    """Up to the largest that there is."""
+    """Up to the largest that there is: the search goes on in the better half."""
     search = turbo_of(2)
-    advance(search, 2 * INITIAL + 6, lambda x: 1.7e308 * (1.0 if x[0] > 0.0 else -1.0))
+    points = advance(search, 2 * INITIAL + 20, lambda x: 1.7e308 * (1.0 if x[0] > 0.0 else -1.0))
+    assert len(np.unique(points, axis=0)) == len(points)
+    assert (points[2 * INITIAL :, 0] < 0.0).mean() > 0.7
 
 
 @pytest.mark.parametrize("regions", [1, 5])

@@ -111,18 +111,6 @@ def test_no_evaluations_reach_no_target():
     assert statistics.evaluations_to_target(np.empty((2, 0)), 0.0).tolist() == [INF, INF]
 
 
-@given(st.lists(st.one_of(st.integers(1, 100).map(float), st.just(INF)), min_size=1, max_size=9))
-def test_expected_evaluations_are_those_of_restarting(times):
-    """All evaluations over all successes: mean time of successes, plus the budget for each failure before one."""
-    successes = [t for t in times if t < INF]
-    expected = statistics.expected_evaluations(times, budget=100)
-    if not successes:
-        assert expected == INF
-    else:
-        share = len(successes) / len(times)
-        assert expected == pytest.approx(np.mean(successes) + 100 * (1 - share) / share)
-
-
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(0.5, 0.999))
 def test_wilson_agrees_with_scipy(counts, level):
     """The interval is SciPy's Wilson interval, holds the share, and ends at 0 and 1 exactly."""

@@ -53,6 +53,12 @@ def test_a_page_gets_methods_by_problems():
     assert as_markdown(runs).splitlines()[-1].startswith("Friedman's test: p = ")
 
 
+def test_huge_values_do_not_fill_a_page():
+    """Numbers of three hundred digits are written with an exponent, error and all."""
+    page = as_markdown([run("p", "a", seed, [value]) for seed, value in enumerate((1e300, 3e300))])
+    assert "| **2e+300 +- 1e+300** (2) |" in page
+
+
 def test_a_page_says_which_means_are_of_fewer_evaluations():
     """They have their number beside them, and are not in bold."""
     runs = [run("p", "a", 0, [3.0, 2.0]), run("p", "short", 0, [1.0]), run("q", "short", 0, [1.0])]

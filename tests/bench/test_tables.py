@@ -100,6 +100,15 @@ def test_a_table_of_steps_leaves_out_what_changed_nothing(tmp_path):
     assert found.suggest_seconds.tolist() == [1.0, 4.0, 4.0, 4.0, 0.5, 0.5, 0.5]
 
 
+def test_times_of_a_table_of_steps_are_right_where_runs_are_cut_at_round_numbers(tmp_path):
+    """Whatever happened in between: a suggestion costs more and more, and nothing improves."""
+    values, seconds = np.zeros(1000), np.linspace(0.0, 1.0, 1000)
+    tables.write([Run("p", "m", 0, values, seconds, seconds, None)], tmp_path / "steps.csv", steps=True)
+    (found,) = tables.read(tmp_path / "steps.csv")
+    for n in (100, 500, 1000):
+        assert found.until(n).suggest_seconds.mean() == pytest.approx(seconds[:n].mean(), abs=1e-6)
+
+
 def test_parquet_holds_the_same_or_says_what_it_needs(tmp_path):
     """A name that ends in .parquet gives Parquet where pyarrow is installed, and says how to install it elsewhere."""
     expected = [Run("p", "m", 0, np.array([1.0, math.nan]), np.zeros(2), np.ones(2), None)]

@@ -20,7 +20,9 @@ with blas_threads(1):
 torch = pytest.importorskip("torch")
 pytest.importorskip("botorch")
 
+import botorch.fit  # noqa: E402
 from botorch.acquisition import LogExpectedImprovement  # noqa: E402
+from botorch.exceptions import ModelFittingError  # noqa: E402
 from botorch.fit import fit_fully_bayesian_model_nuts, fit_gpytorch_mll  # noqa: E402 - only where it is installed
 from botorch.models import SingleTaskGP  # noqa: E402
 from botorch.models.transforms import Standardize  # noqa: E402
@@ -36,7 +38,7 @@ from nestbo.rng import stream  # noqa: E402
 from nestbo.standardize import standardize  # noqa: E402
 
 pytestmark = pytest.mark.torch
-CHAIN = {"warmup": 64, "samples": 32, "thinning": 8}  # a new number of observations is seconds of compilation anyway
+CHAIN = {"warmup": 64, "samples": 32, "thinning": 8}  # long enough to find out which inputs matter
 SEED = 3
 BOX = Space.of([(-5.0, 10.0), (0.0, 15.0), (0.0, 1.0), (-3.0, -2.0)])
 WIDE = Space.of([(-1.0, 1.0)] * 10)
@@ -132,6 +134,22 @@ def test_vanilla_bo_has_the_model_of_botorch(vanilla):
     np.testing.assert_allclose(scaled.scale**2 * mine.variance, theirs.variance, rtol=1e-2)
 
 
+def test_vanilla_bo_goes_on_where_botorch_gives_up_a_fit(monkeypatch):
+    """The process then has the hyperparameters that a fit begins with, and still knows the observations."""
+
+    def gives_up(mll):
+        mll.model.likelihood.noise = 5.0  # as far as it got
+        raise ModelFittingError("All attempts to fit the model have failed.")
+
+    monkeypatch.setattr(botorch.fit, "fit_gpytorch_mll", gives_up)
+    seen = Seen(VanillaBo, BOX, curved)
+    X, y = torch.from_numpy(seen.X), torch.from_numpy(-standardize(seen.earlier, draw_in=False).values)
+    start = SingleTaskGP(X, y[:, None])
+    assert seen.model.likelihood.noise.item() == start.likelihood.noise.item()
+    means = seen.model.posterior(X).mean.detach().numpy()[:, 0]
+    assert np.argmax(means) == np.nanargmin(seen.earlier)
+
+
 def test_saasbo_has_the_density_of_botorch():
     """What NUTS draws from, and its gradient, are BoTorch's, also with points that agree and distances that vanish.
 
@@ -197,6 +215,21 @@ def test_saasbo_draws_as_botorch_does(saas):
         torch.testing.assert_close(ours[name], theirs[name], rtol=1e-6, atol=1e-9)
 
 
+def test_a_chain_is_the_same_when_it_is_compiled_again():
+    """Draws depend on the observations and the seed, not on what was compiled for others in between."""
+    pytest.importorskip("numpyro")
+    rng = np.random.default_rng(0)
+    X, Y = torch.from_numpy(rng.random((ROWS + 1, 5))), torch.from_numpy(rng.standard_normal((ROWS + 1, 1)))
+
+    def draws(n):
+        return saasbo.fitted(X[:n], Y[:n], seed=1, warmup=2, samples=4, thinning=2).state_dict()
+
+    first, other, again = draws(ROWS), draws(ROWS + 1), draws(ROWS)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    scale = "covar_module.raw_outputscale"
+    assert not torch.equal(first[scale], other[scale])
+
+
 def test_saasbo_has_the_chain_of_botorch(saas):
     """As many steps and draws as BoTorch takes unless told otherwise; a shorter chain keeps every so-many-th draw."""
     assert saas.model.num_mcmc_samples == CHAIN["samples"] // CHAIN["thinning"]
@@ -206,6 +239,7 @@ def test_saasbo_has_the_chain_of_botorch(saas):
     ours, theirs = (inspect.signature(what).parameters for what in (Saasbo, fit_fully_bayesian_model_nuts))
     for mine, name in (("warmup", "warmup_steps"), ("samples", "num_samples"), ("thinning", "thinning")):
         assert ours[mine].default == theirs[name].default
+    assert theirs["max_tree_depth"].default == saasbo.DEPTH
 
 
 def test_saasbo_has_the_improvement_of_botorch(saas):

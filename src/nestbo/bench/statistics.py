@@ -194,24 +194,6 @@ def evaluations_to_target(curves: ArrayLike, target: float) -> Array:
     return np.where(reached.any(axis=1), 1.0 + reached.argmax(axis=1), np.inf)
 
 
-def expected_evaluations(times: ArrayLike, budget: float) -> float:
-    """Evaluations spent per success: what restarting the method until it reaches the target would cost on average.
-
-    Args:
-        times: Evaluations to the target (r,), +inf where it was not reached.
-        budget: Evaluations spent by a run that did not reach it.
-
-    Returns:
-        All evaluations spent until success or the end, over the number of successes; +inf without any success.
-
-    >>> expected_evaluations([10.0, 20.0, np.inf], budget=100)
-    65.0
-    """
-    times = np.asarray(times, dtype=np.float64)  # r
-    successes = int(np.isfinite(times).sum())
-    return float(np.where(np.isfinite(times), times, budget).sum()) / successes if successes else float("inf")
-
-
 def wilson_interval(successes: int, runs: int, level: float = 0.95) -> Interval:
     """Wilson's confidence interval for the share of runs that succeed.
 

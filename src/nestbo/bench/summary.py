@@ -18,6 +18,8 @@ from nestbo.bench.tables import Run
 DIGITS = 5
 """Of final values: methods that all find a minimum differ in the last ones."""
 MOST_DECIMALS = 5
+HUGE = 1e6
+"""Numbers with an error from here on are written with an exponent."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +151,11 @@ def as_markdown(runs: Sequence[Run]) -> str:
 
 def _cell(line: Line, best: float, most: int) -> str:
     """Mean with its standard error, as many decimals as that has two digits for, and the number of runs."""
-    if line.error > 0.0:
+    if 0.0 < line.error < HUGE:
         decimals = min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(line.error))))
         text = f"{line.mean:.{decimals}f} +- {line.error:.{decimals}f}"
+    elif line.error >= HUGE:
+        text = f"{format_number(line.mean, DIGITS)} +- {format_number(line.error)}"
     else:
         text = format_number(line.mean, DIGITS)
     if line.evaluations < most:

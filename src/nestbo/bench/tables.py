@@ -20,6 +20,8 @@ from nestbo.errors import NestboError, SettingsError
 Array = NDArray[np.float64]
 
 PARTIAL = ".partial"
+ALWAYS = 100
+"""A table of steps has every so-many-th evaluation: times are right where runs are cut at round numbers."""
 MICRO = 6
 """Decimals of mean seconds in a table of steps."""
 COLUMNS = (
@@ -78,8 +80,8 @@ def write(runs: Iterable[Run], path: str | Path, *, steps: bool = False) -> None
         runs: What to write.
         path: Ends in `.csv`, or in `.parquet` (needs pyarrow). Numbers are exact in both.
         steps: Leave out the evaluations that changed nothing: neither improved their run, nor failed, nor were its
-            last. A row's seconds are then means over itself and those left out before it. What is left is small enough
-            to be kept or published, and gives the same best values, at every evaluation.
+            last or a hundredth. A row's seconds are then means over itself and those left out before it. What is left
+            is small enough to be kept or published, and gives the same best values, at every evaluation.
     """
     path = Path(path)
     save = _write_csv if _kind(path) == ".csv" else _write_parquet
@@ -121,12 +123,12 @@ def _rows(run: Run) -> Iterator[tuple[Any, ...]]:
 
 
 def _steps(run: Run) -> Iterator[tuple[Any, ...]]:
-    """The rows of a run that changed something, and its last."""
+    """The rows of a run that changed something, every hundredth, and its last."""
     if not run.values.size:
         return
     best = best_so_far(run.values)  # n
     matters = np.isnan(run.values) | (best < np.append(np.inf, best[:-1]))  # n
-    matters[-1] = True
+    matters[ALWAYS - 1 :: ALWAYS] = matters[-1] = True
     at = np.flatnonzero(matters)  # k
     stands_for = np.diff(at, prepend=-1)  # k
     begins = at + 1 - stands_for  # k

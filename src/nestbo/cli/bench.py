@@ -129,7 +129,7 @@ def bench_paper(
     folder = out or Path("paper") / name
     cells = _possible(experiment)
     if experiment.problems and not cells:
-        raise SettingsError("none of these methods is installed: there is nothing to run")
+        raise SettingsError("none of these methods is installed: install what the lines above name")
     report = _run(cells, folder, jobs=jobs, dask=dask, quiet=quiet) if cells else Report([], [])
     if report.runs or not experiment.problems:
         paper = [f"Reruns: {experiment.reruns}", f"The paper: {experiment.claims}"]

@@ -110,11 +110,13 @@ class Alebo(BaseSearch):
         rng = stream(self._seed, "bench", NAME, number)
         V = self._V.array  # n x d
         density = Density(V, y)
-        self._theta = fit(density, self._theta, rng)
-        mixture = Mixture(V, y, sampled(density, self._theta, rng))
+        theta = fit(density, self._theta, rng)
+        mixture = Mixture(V, y, sampled(density, theta, rng))
         means = mixture.moments(V)[0]  # n
         best = int(np.argmin(means))
-        return maximise(Improvement(mixture, float(means[best])), self._polytope, V[best], rng)
+        points = maximise(Improvement(mixture, float(means[best])), self._polytope, V[best], rng)
+        self._theta = theta  # last: if this is interrupted, the next call begins where this one did
+        return points
 
     def _new(self, number: int, candidates: Array) -> Array:
         """The first of the candidates (k, d) that was not tried, or else a random point (d,)."""

@@ -12,7 +12,8 @@ climbed from 4 of 1024 points, half of them around the best observations (`sampl
 Written for BoTorch 0.18. Where both differ from BoTorch called plainly: a failed evaluation is given the worst value so
 far; while all values are equal or missing, points are random; a point that was asked for before, as there are with
 integers, is replaced by a random one. A suggestion uses one thread of PyTorch and of BLAS. The same answers lead to the
-same points bit for bit on one machine with one version of the libraries, not across them.
+same points bit for bit on one machine with one version of the libraries, not across them. Where BoTorch gives up a fit
+of vanilla BO, after five attempts, the hyperparameters are those that it begins with.
 
 A run that is continued asks for all its points again, and so fits every process again, which costs as much as the
 first time.
@@ -157,13 +158,17 @@ class VanillaBo(FullSpaceSearch):
 
     def fitted(self, X: Any, Y: Any, rng: np.random.Generator) -> Any:
         """A `SingleTaskGP` of observations at X (n, D) with values Y (n, 1)."""
+        from botorch.exceptions import ModelFittingError  # noqa: PLC0415 - an optional dependency
         from botorch.fit import fit_gpytorch_mll  # noqa: PLC0415 - an optional dependency
         from botorch.models import SingleTaskGP  # noqa: PLC0415 - an optional dependency
         from gpytorch.mlls import ExactMarginalLogLikelihood  # noqa: PLC0415 - an optional dependency
 
         del rng
         model = SingleTaskGP(X, Y)
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        try:
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        except ModelFittingError:  # a repetition would meet it again
+            return SingleTaskGP(X, Y).eval()
         return model
 
 
@@ -189,7 +194,7 @@ def _quietly() -> Iterator[None]:
         warnings.filterwarnings("ignore", r"`torch\.jit\.script` is deprecated", DeprecationWarning)
         from botorch.exceptions.warnings import OptimizationWarning  # noqa: PLC0415 - an optional dependency
 
-        # A climb that ends early is begun again elsewhere, by BoTorch itself.
+        # A climb that ends early is begun again elsewhere, by BoTorch itself, five times at most.
         warnings.simplefilter("ignore", OptimizationWarning)
         warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
         yield

@@ -129,11 +129,11 @@ class DifferentialEvolution(BaseSearch):
         points = evolution(first, [], self._rng("evolution", start))[0]  # first, as SciPy rounds it
         keys = [self._key(u) for u in points]
         if x0 is not None:
-            keys[0] = self._out[0] = self._space.key(x0)  # to the last bit, which u may have lost
+            keys[0] = self._out[0] = self.key(x0)  # to the last bit, which u may have lost
         self._starts, self._first, self._told, self._points, self._keys = start, first, [], points, keys
 
     def _key(self, u: Array) -> bytes:
-        return self._space.key(self._space.from_unit(u))
+        return self.key(self._space.from_unit(u))
 
 
 def evolution(first: Array, told: Sequence[Array], rng: np.random.Generator) -> list[Array]:

@@ -103,14 +103,14 @@ class OptunaSearch(BaseSearch):
         """The next point to evaluate, as Optuna has it and not by way of u, which would change its last bits."""
         trial = super().ask()
         x = self._exact.pop(trial.id, trial.x)  # D
-        self._tried.add(self._space.key(x))
+        self._tried.add(self.key(x))
         return Trial(trial.id, x, self._space.as_params(x) if self._space.is_named else None)
 
     def propose(self, number: int) -> Array:
         """The point u (D,) of a trial."""
         trial = self._begin()
         x = self._point(trial)  # D
-        if self._space.key(x) in self._tried:
+        if self.key(x) in self._tried:
             self._give_up(trial)
             x = self._random(number)
             trial = self._begin(x)

@@ -97,7 +97,7 @@ def fitted(X: Any, Y: Any, *, seed: int, warmup: int, samples: int, thinning: in
         model = SaasFullyBayesianSingleTaskGP(X, Y, outcome_transform=Standardize(m=1))
         density = model.pyro_model
         rows = padded(density.train_X.numpy(), density.train_Y.numpy()[:, 0])
-        chain = _chain(warmup, samples, *rows[0].shape)
+        chain = compiled_chain(warmup, samples, *rows[0].shape)
         draws = density.postprocess_mcmc_samples(chain(jax.random.PRNGKey(seed), *rows))
     model.load_mcmc_samples({name: values[::thinning] for name, values in draws.items()})
     model.eval()
@@ -111,11 +111,11 @@ def padded(X: Array, y: Array) -> tuple[Array, Array, Array]:
     return np.pad(X - 0.5, ((0, empty), (0, 0))), np.pad(y, (0, empty)), np.pad(np.ones(n), (0, empty))
 
 
-@lru_cache(maxsize=2)
-def _chain(warmup: int, samples: int, rows: int, dim: int) -> Callable[..., Any]:
+@lru_cache(maxsize=1)
+def compiled_chain(warmup: int, samples: int, rows: int, dim: int) -> Callable[..., Any]:
     """All draws of NUTS, from a key and padded observations of that shape.
 
-    What it has compiled, and a quarter of a gigabyte, is given up with it.
+    The last one is kept, with what JAX has compiled for it.
     """
     del rows, dim
     import jax  # noqa: PLC0415 - an optional dependency

@@ -8,6 +8,7 @@ Notation:
 
 import math
 from abc import ABC, abstractmethod
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ class BaseSearch(ABC):
         x = self._space.from_unit(self.propose(number)) if x is None else x.copy()  # D
         self._asked += 1
         self._pending.add(number)
-        self._tried.add(self._space.key(x))
+        self._tried.add(self.key(x))
         return Trial(number, x, self._space.as_params(x) if self._space.is_named else None)
 
     def tell(self, trial: Trial | int, value: float) -> None:
@@ -81,7 +82,11 @@ class BaseSearch(ABC):
 
     def is_new(self, u: Array) -> bool:
         """Whether a point u (D,) was not asked for before; with integers many points are the same."""
-        return self._space.key(self._space.from_unit(u)) not in self._tried
+        return self.key(self._space.from_unit(u)) not in self._tried
+
+    def key(self, x: Array) -> bytes:
+        """A name of a point x (D,), equal for equal points; those of all points of a run are kept, so it is short."""
+        return blake2b(self._space.key(x), digest_size=16).digest()
 
     def random_point(self, rng: np.random.Generator) -> Array:
         """A uniform random point u (D,), a new one if one is found."""

@@ -9,11 +9,12 @@ The region that the point came from is told the result: three successes in a row
 in a row halve it. A region that has become too small is given up with all it knows, and begins anew with a design.
 
 Where it differs: hyperparameters are those of this package's climb, from the last fit, where TuRBO takes 50 steps of
-Adam from the same start every time; failures of the objective count as failures of the region, and its process takes
-them for one of the worst values; a design has ten points, as in section 4 of the paper, whatever m. A region also
-begins anew where all of its design has failed. With integers, a point that was tried before is passed over, and where
-the best candidates have all been tried, all regions begin anew; a process is given the points that were proposed, not
-the rounded ones.
+Adam from the same start every time, and the constant mean has a normal prior; above 20 inputs candidates are uniform,
+where TuRBO has a Sobol sequence; a draw is pathwise, from random features and the data, where TuRBO's is exact;
+failures of the objective count as failures of the region, and its process takes them for one of the worst values; a
+design has ten points, as in section 4 of the paper, whatever m. A region also begins anew where all of its design has
+failed. With integers, a point that was tried before is passed over, and where the best candidates have all been tried,
+all regions begin anew; a process is given the points that were proposed, not the rounded ones.
 
 Notation:
     D  inputs, which are also the dimensions of the regions
