@@ -115,11 +115,13 @@ def padded(X: Array, y: Array) -> tuple[Array, Array, Array]:
 def compiled_chain(warmup: int, samples: int, rows: int, dim: int) -> Callable[..., Any]:
     """All draws of NUTS, from a key and padded observations of that shape.
 
-    The last one is kept, with what JAX has compiled for it.
+    The last one is kept; JAX would keep what it compiles for all of them, tens of megabytes each, for ever.
     """
     del rows, dim
     import jax  # noqa: PLC0415 - an optional dependency
     from numpyro.infer import MCMC, NUTS  # noqa: PLC0415 - an optional dependency
+
+    jax.clear_caches()
 
     def draws(key: Any, X: Any, y: Any, there: Any) -> Any:
         kernel = NUTS(saas_density()(X, y, there).sample, dense_mass=True, max_tree_depth=DEPTH)
