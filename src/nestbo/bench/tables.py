@@ -128,7 +128,8 @@ def _steps(run: Run) -> Iterator[tuple[Any, ...]]:
         return
     best = best_so_far(run.values)  # n
     matters = np.isnan(run.values) | (best < np.append(np.inf, best[:-1]))  # n
-    matters[ALWAYS - 1 :: ALWAYS] = matters[-1] = True
+    matters[ALWAYS - 1 :: ALWAYS] |= run.values[ALWAYS - 1 :: ALWAYS] < np.inf  # what was left out before stays out
+    matters[-1] = True
     at = np.flatnonzero(matters)  # k
     stands_for = np.diff(at, prepend=-1)  # k
     begins = at + 1 - stands_for  # k
