@@ -14,6 +14,7 @@ from nestbo.bench.methods.alebo import METHODS, Alebo, subspace
 from nestbo.bench.methods.alebo_acquisition import Polytope, climb, maximise
 from nestbo.bench.methods.alebo_model import Density, Mixture, fit, random_theta, sampled, unpacked
 from nestbo.bench.methods.improvement import Improvement
+from searches import points_of
 
 D, DIM = 60, 4
 BOX = Space.of([(-2.0, 6.0)] * D)
@@ -22,16 +23,6 @@ BOX = Space.of([(-2.0, 6.0)] * D)
 def rng(seed: int = 0) -> np.random.Generator:
     """A generator of its own for each use."""
     return np.random.default_rng(seed)
-
-
-def run(search, count: int, function) -> np.ndarray:
-    """The points (count, D) of a run."""
-    points = []
-    for _ in range(count):
-        trial = search.ask()
-        points.append(trial.x)
-        search.tell(trial, function(trial.x))
-    return np.array(points)
 
 
 def data(n: int = 40, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -328,7 +319,7 @@ def test_no_point_is_clipped():
 
     centre = subspace(D, DIM, rng(9)) @ np.full(DIM, 0.3)
     search = Watched(BOX, budget=20, seed=0, x0=None, dim=DIM)
-    points = run(search, 20, lambda x: float(((BOX.to_unit(x) - centre) ** 2).sum()))
+    points = points_of(search, 20, lambda x: float(((BOX.to_unit(x) - centre) ** 2).sum()))
     u = np.array(proposed)
     assert np.abs(u).max() <= 1.0 + 1e-12
     assert np.linalg.matrix_rank(u, tol=1e-9) == DIM
@@ -345,7 +336,7 @@ def test_it_finds_the_minimum_in_its_subspace():
     def value(x: np.ndarray) -> float:
         return float(((BOX.to_unit(x)[:6] - centre) ** 2).sum())  # the other inputs do not matter
 
-    values = np.array([value(x) for x in run(search, 32, value)])
+    values = np.array([value(x) for x in points_of(search, 32, value)])
     assert values.min() < 1e-3 * np.median(values[:10])
 
 
@@ -354,17 +345,17 @@ def test_x0_in_the_subspace_is_an_observation():
     centre, other = np.full(D, 2.0), np.full(D, 1.0)
     for x0, known in ((centre, 1), (other, 0)):
         search = Alebo(BOX, budget=5, seed=0, x0=x0, dim=DIM)
-        run(search, 1, lambda _: 1.0)
+        points_of(search, 1, lambda _: 1.0)
         assert len(search._y.array) == known
     wide = Alebo(BOX, budget=5, seed=0, x0=other, dim=D)
-    run(wide, 1, lambda _: 1.0)
+    points_of(wide, 1, lambda _: 1.0)
     assert np.allclose(wide._polytope.M @ wide._V.array[0], BOX.to_unit(other))
 
 
 def test_the_dimension_is_at_most_that_of_the_space():
     """Where d is larger than D, the subspace is the whole space."""
     method = METHODS[0].member(50)
-    points = run(method(Space.of([(0.0, 1.0)] * 3), budget=15, rng=0), 15, lambda x: float(x.sum()))
+    points = points_of(method(Space.of([(0.0, 1.0)] * 3), budget=15, rng=0), 15, lambda x: float(x.sum()))
     assert np.linalg.matrix_rank(points - points[0], tol=1e-9) == 3
     assert method.name == "alebo@50"
 
@@ -372,7 +363,7 @@ def test_the_dimension_is_at_most_that_of_the_space():
 def test_a_space_of_few_points_is_gone_through():
     """Integers: every point is tried before one is tried again, and then the run goes on."""
     space = Space([Integer("a", 0, 2), Integer("b", 0, 3)])
-    points = run(Alebo(space, budget=14, seed=0, x0=None, dim=2), 14, lambda x: float(x.sum()))
+    points = points_of(Alebo(space, budget=14, seed=0, x0=None, dim=2), 14, lambda x: float(x.sum()))
     assert len(np.unique(points[:12], axis=0)) == 12
 
 
@@ -382,14 +373,14 @@ def test_a_space_of_few_points_is_gone_through():
 )
 def test_strange_values_are_survived(function):
     """Equal, huge, tiny and missing values lead to new points, without a warning."""
-    points = run(Alebo(BOX, budget=14, seed=1, x0=None, dim=DIM), 14, function)
+    points = points_of(Alebo(BOX, budget=14, seed=1, x0=None, dim=DIM), 14, function)
     assert len(np.unique(points, axis=0)) == 14
 
 
 def test_several_trials_may_be_out():
     """Points that are asked for before the others are answered are different, and answers come in any order."""
     search = Alebo(BOX, budget=20, seed=0, x0=None, dim=DIM)
-    run(search, 11, lambda x: float(x[:5].sum()))
+    points_of(search, 11, lambda x: float(x[:5].sum()))
     trials = [search.ask() for _ in range(3)]
     assert len(np.unique([trial.x for trial in trials], axis=0)) == 3
     for trial in reversed(trials):

@@ -7,6 +7,7 @@ from nestbo import Space
 from nestbo.bench import methods
 from nestbo.rng import stream
 from nestbo.threads import blas_threads
+from searches import points_of
 
 cma = pytest.importorskip("cma", reason="needs the extra bench")
 
@@ -21,12 +22,7 @@ def value(x: np.ndarray) -> float:
 def run(space: Space, count: int) -> np.ndarray:
     """The points (count, D) of a run from a random point."""
     search = methods.get("cma-es")(space, budget=count, rng=SEED)
-    points = []
-    for _ in range(count):
-        trial = search.ask()
-        points.append(trial.x)
-        search.tell(trial, value(trial.x))
-    return np.array(points)
+    return points_of(search, count, value)
 
 
 def test_its_points_are_those_of_pycma():

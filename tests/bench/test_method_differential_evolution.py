@@ -12,6 +12,7 @@ from nestbo.bench.methods import differential_evolution as module
 from nestbo.bench.methods.differential_evolution import METHODS, NAME
 from nestbo.errors import TrialError
 from nestbo.rng import stream
+from searches import points_of
 
 (METHOD,) = METHODS
 BOX = Space.of(np.stack([np.linspace(-5.0, -1.0, 8), np.linspace(1.0, 9.0, 8)], axis=1))
@@ -26,16 +27,7 @@ def value(x: np.ndarray) -> float:
 
 def run(search, count: int, function=value) -> np.ndarray:
     """The points (count, D) of a run; a value of None is a failure."""
-    points = []
-    for _ in range(count):
-        trial = search.ask()
-        points.append(trial.x)
-        answer = function(trial.x)
-        if answer is None:
-            search.fail(trial, "it broke")
-        else:
-            search.tell(trial, answer)
-    return np.array(points)
+    return points_of(search, count, function)
 
 
 def plain(search, space: Space, generations: int, function=value, **options) -> np.ndarray:

@@ -15,6 +15,7 @@ from nestbo import Integer, Real, Space  # noqa: E402
 from nestbo.bench.methods.optuna_samplers import METHODS, GPSearch  # noqa: E402
 from nestbo.errors import NestboError, SettingsError  # noqa: E402
 from nestbo.rng import stream  # noqa: E402
+from searches import points_of  # noqa: E402
 
 TPE, GP = METHODS
 BOX = Space.of(np.stack([np.linspace(-5.0, -1.0, 12), np.linspace(1.0, 9.0, 12)], axis=1))
@@ -51,12 +52,7 @@ def broken(x: np.ndarray) -> float:
 
 def run(search, count: int, function=value) -> np.ndarray:
     """The points (count, D) of a run."""
-    points = []
-    for _ in range(count):
-        trial = search.ask()
-        points.append(trial.x)
-        search.tell(trial, function(trial.x))
-    return np.array(points)
+    return points_of(search, count, function)
 
 
 def optimized(space: Space, seed: int, function, x0: np.ndarray | None) -> np.ndarray:

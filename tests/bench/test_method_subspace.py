@@ -14,6 +14,7 @@ from nestbo.bench import methods
 from nestbo.bench.methods import subspace
 from nestbo.bench.methods.improvement import Improvement, Process, log_h, maximise
 from nestbo.bench.methods.surrogate import Surrogate
+from searches import points_of
 
 D = 30
 BOX = Space.of([(-1.0, 1.0)] * D)
@@ -111,12 +112,7 @@ def test_at_an_observation_nothing_is_to_be_expected():
 def run(name, budget, seed=0, x0=None):
     """Points and values of a run on a function of two inputs."""
     search = methods.get(name)(BOX, budget=budget, rng=seed, x0=x0)
-    points = []
-    for _ in range(budget):
-        trial = search.ask()
-        points.append(trial.x)
-        search.tell(trial, effective(trial.x))
-    return np.array(points)
+    return points_of(search, budget, effective)
 
 
 def test_hesbo_stays_in_its_subspace():

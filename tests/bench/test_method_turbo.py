@@ -10,6 +10,7 @@ from nestbo.bench import methods
 from nestbo.bench.methods import turbo
 from nestbo.bench.methods.surrogate import INITIAL, Surrogate, latin_hypercube
 from nestbo.thompson import candidates
+from searches import points_of
 
 BOX = Space.of([(-1.0, 1.0)] * 4)
 
@@ -21,12 +22,7 @@ def value(x):
 
 def advance(search, count, function=value):
     """Ask and tell; the points (count, D)."""
-    points = []
-    for _ in range(count):
-        trial = search.ask()
-        points.append(trial.x)
-        search.tell(trial, function(trial.x))
-    return np.array(points)
+    return points_of(search, count, function)
 
 
 def turbo_of(regions, space=BOX, **options):

@@ -12,6 +12,7 @@ from nestbo.bench.methods.method import without_defaults
 from nestbo.bench.naming import parse
 from nestbo.embedding import Embedding
 from nestbo.errors import JournalMismatch, NestboError, SettingsError, TrialError
+from searches import points_of
 
 BOX = Space.of([(-1.0, 1.0)] * 12)
 
@@ -30,12 +31,7 @@ def value(x: np.ndarray) -> float:
 
 def run(search, count: int, function=value) -> np.ndarray:
     """The points (count, D) of a run."""
-    points = []
-    for _ in range(count):
-        trial = search.ask()
-        points.append(trial.x)
-        search.tell(trial, function(trial.x))
-    return np.array(points)
+    return points_of(search, count, function)
 
 
 # Names

@@ -10,6 +10,7 @@ from nestbo import Integer, Real, Space  # noqa: E402 - only where PyTorch is in
 from nestbo.bench.methods.optuna_samplers import METHODS  # noqa: E402
 from nestbo.rng import stream  # noqa: E402
 from nestbo.threads import blas_threads  # noqa: E402
+from searches import points_of  # noqa: E402
 
 GP = METHODS[1]
 SPACE = Space([Real("rate", 1e-6, 1e-1, log=True), Integer("width", 1, 400, log=True), Real("decay", -1.0, 2.0)])
@@ -45,12 +46,7 @@ def value(x: np.ndarray) -> float:
 
 def run(search, count: int, function=value) -> np.ndarray:
     """The points (count, D) of a run."""
-    points = []
-    for _ in range(count):
-        trial = search.ask()
-        points.append(trial.x)
-        search.tell(trial, function(trial.x))
-    return np.array(points)
+    return points_of(search, count, function)
 
 
 @pytest.mark.parametrize("start", [None, 0.37])
