@@ -202,11 +202,12 @@ def saas_improvement() -> Any:
             """Posterior mean and standard deviation at X (b, 1, D) for every draw: (b, m, 1) each."""
             del compute_sigma
             center, spread = self.model.outcome_transform.means, self.model.outcome_transform.stdvs  # 1 x 1
-            k = self._covariances(X.squeeze(-2) - 0.5)[..., None]  # b x m x n x 1
-            v = (self._inverse @ k).squeeze(-1)  # b x m x n
-            mean = self._mean + (v * self._whitened).sum(-1, keepdim=True)  # b x m x 1
-            variance = self._variance - (v**2).sum(-1, keepdim=True)  # b x m x 1
-            return center + spread * mean, (spread**2 * variance).clamp_min(min_var).sqrt()
+            k = self._covariances(X.squeeze(-2) - 0.5).permute(1, 2, 0).contiguous()  # m x n x b
+            v = self._inverse @ k  # m x n x b; a product for each point would copy the inverses as often
+            mean = self._mean + (v * self._whitened[..., None]).sum(-2)  # m x b
+            variance = self._variance - (v**2).sum(-2)  # m x b
+            sigma = (spread**2 * variance).clamp_min(min_var).sqrt()  # m x b
+            return (center + spread * mean).T[..., None], sigma.T[..., None]
 
     return Improvement
 
