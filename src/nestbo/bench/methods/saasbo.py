@@ -215,7 +215,7 @@ def saas_improvement() -> Any:
 METHODS = (
     Method(
         "saasbo",
-        "BoTorch's SAASBO: sparse axis-aligned subspaces, sampled by NUTS; 5 to 25 seconds for a point",
+        "BoTorch's SAASBO: sparse axis-aligned subspaces, sampled by NUTS; 5 to 50 seconds for a point",
         Saasbo,
         extra="botorch",
         packages=("botorch", "torch", "jax", "numpyro"),
