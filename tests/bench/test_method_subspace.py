@@ -110,7 +110,7 @@ def test_at_an_observation_nothing_is_to_be_expected():
 
 
 def run(name, budget, seed=0, x0=None):
-    """Points and values of a run on a function of two inputs."""
+    """The points (budget, D) of a run on a function of two inputs."""
     search = methods.get(name)(BOX, budget=budget, rng=seed, x0=x0)
     return points_of(search, budget, effective)
 

@@ -136,7 +136,7 @@ def test_a_region_whose_design_was_tried_before_begins_anew():
 
 
 def test_candidates_are_those_of_the_paper(monkeypatch):
-    """min(100 D, 5000) in a box as long as the length-scales, relative to their mean; 20 inputs move on average."""
+    """min(100 D, 5000) in a box as long as the length-scales, relative to their mean, with 20 inputs to be moved."""
     seen = []
 
     def spied(center, low, high, rng, *, count, moving):

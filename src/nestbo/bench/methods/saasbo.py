@@ -12,8 +12,8 @@ otherwise, for speed:
 
 - Squared distances, with s = 1 / l^2, are |a|^2_s + |b|^2_s - 2 (s a).b. In the density from which NUTS draws, BoTorch
   subtracts all pairs of observations in all inputs, n x n x D numbers, forward and backward. Products of matrices cost
-  1/40 to 1/130 as much with 20 to 100 observations of 500 inputs. NUTS makes other draws of the same density after
-  some steps, since rounding differs.
+  1/50 as much with 50 observations of 500 inputs, 1/90 with 100, and half with 20. NUTS makes other draws of the same
+  density after some steps, since rounding differs.
 - BoTorch's function compiles a chain for every fit anew, seven seconds each. Here a chain is compiled for a number of
   rows, so many that one is enough for the next suggestions; a row without an observation is independent of all others
   and of the hyperparameters, so that it changes the density by a constant.
@@ -43,7 +43,7 @@ from nestbo.bench.methods.search import Array
 from nestbo.space import Space
 
 ROWS = 16
-"""A chain is compiled for a multiple of so many rows: empty ones cost less than half a suggestion's compilation."""
+"""A chain is compiled for a multiple of so many rows: up to 15 empty ones cost less than to compile for every fit."""
 DEPTH = 6
 """The deepest tree of NUTS, BoTorch's default."""
 SMALLEST = 1e-30
